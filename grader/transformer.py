@@ -100,7 +100,9 @@ class Transformer:
             if not isinstance(weight, Tensor):
                 raise ValueError(f"{name} must be a torch tensor; a {type(weight).__name__} came.")
             if weight.ndim != len(axes):
-                raise ValueError(f"{name} must have axes ({', '.join(axes)}); its shape is {tuple(weight.shape)}.")
+                raise ValueError(
+                    f"{name} must have axes ({', '.join(axes)}); it has shape {tuple(weight.shape)}."
+                )
             for axis, size in zip(axes, weight.shape, strict=True):
                 if sizes.setdefault(axis, size) != size:
                     raise ValueError(
@@ -134,8 +136,9 @@ class Transformer:
 
     def __repr__(self) -> str:
         return (
-            f"Transformer(n_layers={self.n_layers}, n_heads={self.n_heads}, d_model={self.d_model}, "
-            f"d_head={self.d_head}, d_vocab={self.d_vocab}, n_ctx={self.n_ctx}"
+            f"Transformer(n_layers={self.n_layers}, n_heads={self.n_heads}, "
+            f"d_model={self.d_model}, d_head={self.d_head}, "
+            f"d_vocab={self.d_vocab}, n_ctx={self.n_ctx}"
             + (", pos_in_stream=True)" if self.pos_in_stream else ")")
         )
 
@@ -147,14 +150,20 @@ class Transformer:
         """A copy with some weights replaced; the others are shared, this model stays as it was."""
         unknown = set(changed) - set(WEIGHTS)
         if unknown:
-            raise ValueError(f"No weight is called {sorted(unknown)}; there are {', '.join(WEIGHTS)}.")
+            raise ValueError(
+                f"No weight is called {sorted(unknown)}; there are {', '.join(WEIGHTS)}."
+            )
         return Transformer(
-            **{**self.weights(), **changed}, pos_in_stream=self.pos_in_stream, tokenizer=self.tokenizer
+            **{**self.weights(), **changed},
+            pos_in_stream=self.pos_in_stream,
+            tokenizer=self.tokenizer,
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Transformer:
         """A copy with every weight moved or cast, with the arguments of ``torch.Tensor.to``."""
-        return self.with_weights(**{name: w.to(*args, **kwargs) for name, w in self.weights().items()})
+        return self.with_weights(
+            **{name: w.to(*args, **kwargs) for name, w in self.weights().items()}
+        )
 
     def clone(self) -> Transformer:
         """A copy that shares no memory with this model."""
@@ -235,7 +244,9 @@ class Transformer:
                 f"{tokens.dtype} of shape {tuple(tokens.shape)} came."
             )
         if tokens.shape[-1] > self.n_ctx:
-            raise ValueError(f"The model reads at most {self.n_ctx} tokens; {tokens.shape[-1]} came.")
+            raise ValueError(
+                f"The model reads at most {self.n_ctx} tokens; {tokens.shape[-1]} came."
+            )
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.d_vocab:
             raise ValueError(
                 f"Token ids must lie in 0 … {self.d_vocab - 1}; "
@@ -245,7 +256,7 @@ class Transformer:
         return x + self.W_pos[: tokens.shape[-1]] if self.pos_in_stream else x
 
     def qk_input(self, x: Tensor) -> Tensor:
-        """What queries and keys read: the stream x (..., pos, d_model), plus W_pos unless it is in x."""
+        """What queries and keys read: x (..., pos, d_model), plus W_pos unless x holds it already."""
         return x if self.pos_in_stream else x + self.W_pos[: x.shape[-2]]
 
     def _attend(self, x: Tensor, layer: int) -> dict[str, Tensor]:

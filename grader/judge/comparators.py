@@ -1,6 +1,6 @@
-"""Holding an answer against the expected one: close, close up to what doesn't matter, or by behaviour.
+"""Hold an answer against the expected one: close, close up to what doesn't matter, by behaviour.
 
-A comparator first reads the raw answer, then grades each of its parts from 0 to 1 (most are 0 or 1).
+A comparator first reads the raw answer, then grades each of its parts from 0 to 1 (mostly 0 or 1).
 Comparisons are written ``err <= tol``: a NaN is never right.
 """
 
@@ -27,7 +27,11 @@ def tolerance(expected: Any, rough: Any) -> float:
     expected: the reference's answer in float64; rough: on the arguments as the learner gets them.
     Never less than 2e-5 of the largest expected value, so that another order of summation passes.
     """
-    pairs = [(e, r) for e, r in zip(leaves(expected), leaves(rough), strict=True) if e.numel() and e.is_floating_point()]
+    pairs = [
+        (e, r)
+        for e, r in zip(leaves(expected), leaves(rough), strict=True)
+        if e.numel() and e.is_floating_point()
+    ]
     if not pairs:
         return 0.0
     scale = max(_largest(e) for e, _ in pairs)
@@ -49,7 +53,11 @@ def leaves(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, bool | int | float | complex):
-        return [torch.as_tensor(value, dtype=None if isinstance(value, bool | int | complex) else torch.float64)]
+        return [
+            torch.as_tensor(
+                value, dtype=None if isinstance(value, bool | int | complex) else torch.float64
+            )
+        ]
     return []
 
 
@@ -86,11 +94,16 @@ class Comparator:
     def same(self, value: Any, other: Any, atol: float, case: Case) -> bool:
         """Are these two answers one and the same, up to what doesn't matter here?"""
         mine, theirs = leaves(value), leaves(other)
-        if len(mine) != len(theirs) or any(m.shape != t.shape for m, t in zip(mine, theirs, strict=True)):
+        if len(mine) != len(theirs) or any(
+            m.shape != t.shape for m, t in zip(mine, theirs, strict=True)
+        ):
             return False
         if not mine:
             return bool(value == other)
-        return all(close(self.canonical(m), self.canonical(t), atol) for m, t in zip(mine, theirs, strict=True))
+        return all(
+            close(self.canonical(m), self.canonical(t), atol)
+            for m, t in zip(mine, theirs, strict=True)
+        )
 
     def canonical(self, array: Tensor) -> Tensor:
         """The array with what doesn't matter taken out."""

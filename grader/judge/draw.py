@@ -1,7 +1,7 @@
 """Fresh random questions from one seed.
 
-A verdict can be replayed because everything in a case comes from here. Weights are Gaussian, so they
-are asymmetric and don't commute; sizes are drawn without repeats, so a transpose shows as a shape.
+A verdict can be replayed because everything in a case comes from here. Weights are Gaussian, so
+they are asymmetric and don't commute; sizes are drawn without repeats, so that a transpose shows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Draw:
         """``count`` different sizes from low … high, in random order."""
         if high - low + 1 < count:
             raise ValueError(f"{low} … {high} does not hold {count} different sizes.")
-        return [low + int(i) for i in torch.randperm(high - low + 1, generator=self.generator)[:count]]
+        return [
+            low + int(i) for i in torch.randperm(high - low + 1, generator=self.generator)[:count]
+        ]
 
     def integer(self, low: int, high: int) -> int:
         """One integer from low … high, both included."""
@@ -46,7 +48,9 @@ class Draw:
         return torch.randint(low, high + 1, tuple(shape), generator=self.generator)
 
     def number(self, low: float, high: float) -> float:
-        return low + (high - low) * float(torch.rand((), generator=self.generator, dtype=torch.float64))
+        return low + (high - low) * float(
+            torch.rand((), generator=self.generator, dtype=torch.float64)
+        )
 
     def choice(self, options: Sequence[T]) -> T:
         return options[self.integer(0, len(options) - 1)]
@@ -60,7 +64,9 @@ class Draw:
 
     def orthogonal(self, size: int) -> Tensor:
         """A random rotation or reflection: Haar, since the signs of R's diagonal are divided out."""
-        q, r = torch.linalg.qr(torch.randn(size, size, generator=self.generator, dtype=torch.float64))
+        q, r = torch.linalg.qr(
+            torch.randn(size, size, generator=self.generator, dtype=torch.float64)
+        )
         return (q * r.diagonal().sign()).to(self.dtype)
 
     def invertible(self, size: int) -> Tensor:
@@ -81,7 +87,9 @@ class Draw:
         Keywords: n_layers, n_heads, d_model, d_head, d_vocab, n_ctx, pos_in_stream.
         """
         taken = set(sizes.values())
-        free = [int(i) for i in 3 + torch.randperm(9, generator=self.generator) if int(i) not in taken]
+        free = [
+            int(i) for i in 3 + torch.randperm(9, generator=self.generator) if int(i) not in taken
+        ]
         given = {"n_layers": 1, "n_heads": 2} | sizes
         for name in ("d_model", "d_head", "d_vocab", "n_ctx"):
             if name not in given:

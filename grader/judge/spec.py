@@ -58,7 +58,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits for all cases of one exercise together: seconds of wall and CPU time, MiB of memory."""
+    """Limits for all cases of an exercise together: seconds of wall and CPU time, MiB of memory."""
 
     wall: float = 10.0
     cpu: float = 10.0

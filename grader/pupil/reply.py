@@ -41,6 +41,12 @@ class Reply:
 class Pupil(Protocol):
     """Whoever answers: a function in this process, or a notebook in another one."""
 
-    def call(self, name: str, args: tuple[Any, ...], wall: float) -> Reply:
-        """Put one question to the function ``name``, within ``wall`` seconds. Never raises for it."""
+    def call(
+        self, name: str, args: tuple[Any, ...], wall: float, *, watch_memory: bool = False
+    ) -> Reply:
+        """Put one question to the function ``name``, within ``wall`` seconds.
+
+        Whatever the learner's code does comes back as a Reply; args are not changed.
+        watch_memory: also fill in ``Reply.largest_mib`` (costs time)
+        """
         ...

@@ -1,0 +1,231 @@
+"""What kind of mistake was it? Listed mistakes first, then slips, then patterns in the numbers.
+
+A listed mistake is recognised by doing the same thing: its wrong function is put the same
+questions, and it must answer (or fail) as the learner did in every case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judge.comparators import leaves, tolerance
+from grader.judge.patterns import PATTERNS, Seen
+from grader.judge.reading import Unreadable
+from grader.judge.spec import Case, Exercise, Mistake
+from grader.pupil.copies import clone
+from grader.pupil.reply import Outcome, Reply
+from grader.transformer import Transformer
+
+_IGNORES = (
+    "The answer is the same whatever the arguments are. "
+    "Does the function use a variable of the notebook instead of its argument?"
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One case, put and answered: everything the diagnosis may look at.
+
+    expected, value: as the comparator reads them; value is None where the answer was unreadable
+    grades: one a part, all zero where there is no readable answer
+    steady: every repetition of the question got the same answer
+    """
+
+    case: Case
+    expected: Any
+    atol: float
+    reply: Reply
+    value: Any = None
+    unreadable: Unreadable | None = None
+    grades: tuple[float, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    steady: bool = True
+
+    @property
+    def right(self) -> bool:
+        return bool(self.grades) and all(grade >= 1.0 for grade in self.grades)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A name for the mistake ("" if none was recognised), the message, and a case that shows it."""
+
+    name: str
+    message: str
+    shown_by: Asked | None = None
+
+
+def diagnose(exercise: Exercise, asked: Sequence[Asked]) -> Diagnosis:
+    """Name what went wrong. ``asked`` holds at least one case that isn't right."""
+    failing = [one for one in asked if not one.right]
+    for mistake in exercise.mistakes:
+        if _does_the_same(exercise, mistake, asked):
+            return Diagnosis(mistake.name, mistake.message, failing[0])
+    if _ignores_arguments(asked):
+        return Diagnosis("ignores_arguments", _IGNORES, failing[0])
+    unread = next((one for one in failing if one.unreadable), None)
+    if unread is not None and unread.unreadable is not None:
+        seen = _same_pattern(
+            [one for one in failing if one.unreadable is None or one.unreadable.name == "shape"]
+        )
+        if seen is not None and unread.unreadable.name == "shape":
+            return Diagnosis(seen.name, seen.message, unread)
+        return Diagnosis(unread.unreadable.name, unread.unreadable.message, unread)
+    seen = _same_pattern(failing)
+    if seen is not None:
+        return Diagnosis(seen.name, seen.message, failing[0])
+    return _some_right(asked, failing)
+
+
+def _some_right(asked: Sequence[Asked], failing: Sequence[Asked]) -> Diagnosis:
+    shown = failing[0]
+    if len(failing) < len(asked):
+        return Diagnosis(
+            "own_sizes_only",
+            f"Right in {len(asked) - len(failing)} of {len(asked)} cases, wrong {_when(shown)}. "
+            "Is a size or a number built in that should come from the arguments?",
+            shown,
+        )
+    return Diagnosis(
+        "",
+        "The result has the right form and other numbers than the reference; no known mistake gives them. "
+        "Take the smallest example you can do by hand and compare step by step.",
+        shown,
+    )
+
+
+def _when(one: Asked) -> str:
+    if one.case.label:
+        return one.case.label
+    return (
+        "for " + ", ".join(f"{axis} {size}" for axis, size in one.sizes.items())
+        if one.sizes
+        else "in others"
+    )
+
+
+def _does_the_same(exercise: Exercise, mistake: Mistake, asked: Sequence[Asked]) -> bool:
+    """True where the wrong function behaves as the learner's in every case, and isn't right in all."""
+    return all(_same_case(exercise, mistake, one) for one in asked)
+
+
+def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
+    if mistake.signature is not None and one.value is not None:
+        return one.right or bool(mistake.signature(one.value, one.case))
+    try:
+        raw = mistake.answer(*clone(one.case.args))
+    except Exception as error:
+        return one.reply.outcome is Outcome.CRASHED and _alike(one.reply.error, error)
+    if one.reply.outcome is not Outcome.ANSWERED:
+        return False
+    try:
+        wrong = exercise.compare.read(raw, one.expected, one.case)
+    except Unreadable as error:
+        return (
+            one.unreadable is not None
+            and error.name == one.unreadable.name
+            and _same_raw(raw, one.reply.value)
+        )
+    if one.value is None:
+        return False
+    # Both sides were computed in the learner's precision; a mistake may be larger than the right answer.
+    slack = max(one.atol, tolerance(wrong, wrong))
+    return bool(exercise.compare.same(one.value, wrong, slack, one.case))
+
+
+def _same_raw(mine: Any, theirs: Any) -> bool:
+    """Two unreadable answers are one mistake if their arrays have equal shapes and close numbers."""
+    try:
+        first = [torch.as_tensor(leaf).detach().to(torch.complex128) for leaf in _flat(mine)]
+        second = [torch.as_tensor(leaf).detach().to(torch.complex128) for leaf in _flat(theirs)]
+    except (TypeError, ValueError, RuntimeError):
+        return type(mine) is type(theirs)
+    if [leaf.shape for leaf in first] != [leaf.shape for leaf in second]:
+        return False
+    return all(
+        torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True)
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [value]
+
+
+def _alike(error: str, other: Exception) -> bool:
+    """Same kind of exception with the same text, sizes in it included."""
+    return _squeezed(error) == _squeezed(f"{type(other).__name__}: {other}")
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", " ", text.splitlines()[0] if text else "").strip()
+
+
+def _ignores_arguments(asked: Sequence[Asked]) -> bool:
+    """The very same numbers in every case, although the expected ones differ between the cases."""
+    values = [leaves(one.reply.value) for one in asked if one.reply.outcome is Outcome.ANSWERED]
+    if len(asked) < 2 or len(values) < len(asked) or not all(values):
+        return False
+    wanted = [leaves(one.expected) for one in asked]
+    return all(_equal(v, values[0]) for v in values) and not all(
+        _equal(w, wanted[0]) for w in wanted
+    )
+
+
+def _equal(mine: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:
+    return len(mine) == len(theirs) and all(
+        a.shape == b.shape and bool((a == b).all()) for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def _same_pattern(failing: Sequence[Asked]) -> Seen | None:
+    """The first pattern that fits every failing case in the same words."""
+    pairs = [_pair(one) for one in failing]
+    if not pairs or any(pair is None for pair in pairs):
+        return None
+    for pattern in PATTERNS:
+        fitting: list[Seen] | None = None
+        for one, pair in zip(failing, pairs, strict=True):
+            assert pair is not None
+            here = list(pattern(*pair, one.atol, one.sizes))
+            fitting = here if fitting is None else [seen for seen in fitting if seen in here]
+        if fitting:
+            return fitting[0]
+    return None
+
+
+def _pair(one: Asked) -> tuple[Tensor, Tensor] | None:
+    """The one array of an answer and its expected one, also where the shapes differ."""
+    mine = one.value if one.value is not None else _as_array(one.reply.value)
+    if isinstance(mine, tuple):
+        wrong = [(m, w) for m, w in zip(mine, one.expected, strict=True) if isinstance(m, Tensor)]
+        wrong = [
+            (m, torch.as_tensor(w))
+            for (m, w), grade in zip(wrong, one.grades, strict=False)
+            if grade < 1
+        ] or wrong[:1]
+        return (wrong[0][0], wrong[0][1].to(wrong[0][0].dtype)) if wrong else None
+    if not isinstance(mine, Tensor) or isinstance(
+        one.expected, tuple | list | Transformer | set | dict | str
+    ):
+        return None
+    expected = torch.as_tensor(one.expected)
+    if expected.is_complex() != mine.is_complex():
+        return None
+    return mine, expected.to(mine.dtype)
+
+
+def _as_array(raw: Any) -> Tensor | None:
+    try:
+        array = torch.as_tensor(raw).detach().cpu()
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    return array if array.is_complex() else array.double()

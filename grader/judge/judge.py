@@ -1,0 +1,139 @@
+"""The judge: draw questions, put them to a pupil, hold the answers against the reference, say why.
+
+``judge`` reads as the five stages: draw → expect → ask → grade → say.
+Only what happens before a question is handed over, or in our own arithmetic on answers already
+read, is a GRADER_ERROR. Everything after the hand-over is the learner's verdict.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.judge.comparators import tolerance
+from grader.judge.diagnosis import Asked
+from grader.judge.draw import Draw, fresh_seed
+from grader.judge.reading import Unreadable
+from grader.judge.saying import grader_error, say
+from grader.judge.spec import Case, Exercise
+from grader.judge.verdict import Verdict
+from grader.pupil.copies import clone
+from grader.pupil.reply import Outcome, Pupil, Reply
+from grader.transformer import Transformer
+
+REPEATABLE = 1e-5
+
+
+@dataclass(frozen=True)
+class Question:
+    """A case with the reference's answer to it, in float64, and the error to allow."""
+
+    case: Case
+    expected: Any
+    atol: float
+    sizes: Mapping[str, int]
+
+
+def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
+    """Judge one answer. Never raises; a fault of ours is the verdict GRADER_ERROR.
+
+    seed: what the cases are drawn from (fresh from the system if None); the same seed and answer
+    give the same verdict.
+    """
+    seed = fresh_seed() if seed is None else seed
+    started = time.perf_counter()
+    try:
+        questions = [_expect(exercise, case) for case in exercise.cases(Draw(seed))]
+        asked: list[Asked] = []
+        for question in questions:
+            left = exercise.budget.wall - (time.perf_counter() - started)
+            reply, steady = _ask(exercise, pupil, question, max(left, 0.05))
+            asked.append(_grade(exercise, question, reply, steady))
+            if reply.outcome in (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.NOT_ATTEMPTED):
+                break
+        return say(exercise, asked, seed, time.perf_counter() - started)
+    except Exception as error:
+        return grader_error(exercise, error, seed, time.perf_counter() - started)
+
+
+def _expect(exercise: Exercise, case: Case) -> Question:
+    """The reference's answer in float64, and from its own float32 answer the error to allow."""
+    expected = exercise.reference(*_in_double(case.args))
+    rough = exercise.reference(*clone(case.args))
+    return Question(case, expected, tolerance(expected, rough), _sizes(exercise, case.args))
+
+
+def _in_double(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def widen(value: Any) -> Any:
+        if isinstance(value, Transformer):
+            return value.to(torch.float64)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value.double()
+        if isinstance(value, tuple | list):
+            return type(value)(widen(item) for item in value)
+        return value
+
+    return tuple(widen(argument) for argument in clone(args))
+
+
+def _sizes(exercise: Exercise, args: tuple[Any, ...]) -> dict[str, int]:
+    """The sizes of a case by the names of its axes, as the reference declares them."""
+    axes: Mapping[str, Sequence[str]] = getattr(exercise.reference, "axes", {})
+    sizes: dict[str, int] = {}
+    for name, argument in zip(exercise.parameters, args, strict=True):
+        if isinstance(argument, Transformer):
+            sizes |= {
+                "layer": argument.n_layers, "head": argument.n_heads, "d_model": argument.d_model,
+                "d_head": argument.d_head, "d_vocab": argument.d_vocab, "n_ctx": argument.n_ctx,
+            }  # fmt: skip
+        elif isinstance(argument, Tensor):
+            named = list(zip(reversed(axes.get(name, ())), reversed(argument.shape), strict=False))
+            sizes |= {a: size for a, size in reversed(named) if a != "..." and not a.isdigit()}
+        elif isinstance(argument, int) and not isinstance(argument, bool):
+            sizes[name] = argument
+    return sizes
+
+
+def _ask(exercise: Exercise, pupil: Pupil, question: Question, wall: float) -> tuple[Reply, bool]:
+    """Put the question as often as the case says → the reply, and whether all answers agreed."""
+    case = question.case
+    watch = "memory_mib" in case.context
+    reply = pupil.call(exercise.name, case.args, wall, watch_memory=watch)
+    steady = True
+    for _ in range(case.repeats - 1):
+        if reply.outcome is not Outcome.ANSWERED:
+            break
+        again = pupil.call(exercise.name, case.args, wall, watch_memory=watch)
+        if again.outcome is not Outcome.ANSWERED:
+            return again, True
+        steady = steady and _repeats(exercise, question, reply, again)
+    return reply, steady
+
+
+def _repeats(exercise: Exercise, question: Question, first: Reply, second: Reply) -> bool:
+    case, compare = question.case, exercise.compare
+    try:
+        one, two = (compare.read(reply.value, question.expected, case) for reply in (first, second))
+    except Unreadable:
+        return True
+    return compare.same(one, two, REPEATABLE, case)
+
+
+def _grade(exercise: Exercise, question: Question, reply: Reply, steady: bool) -> Asked:
+    case, compare, expected = question.case, exercise.compare, question.expected
+    value, unreadable, grades = None, None, tuple(0.0 for _ in compare.parts or ("",))
+    if reply.outcome is Outcome.ANSWERED:
+        try:
+            value = compare.read(reply.value, expected, case)
+            grades = compare.grade(value, expected, question.atol, case)
+        except Unreadable as error:
+            unreadable = error
+    return Asked(
+        case=case, expected=expected, atol=question.atol, reply=reply, value=value,
+        unreadable=unreadable, grades=grades, sizes=question.sizes, steady=steady,
+    )  # fmt: skip
