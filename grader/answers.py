@@ -1,7 +1,7 @@
 """The text of an exercise's answer cell: as it is handed out, and as the solution has it.
 
-Read from the built notebooks, so it works in an installed package and never shows anything else than
-what learners and teachers have in front of them.
+Read from the built notebooks, so it works in an installed package and never shows anything else
+than what learners and teachers have in front of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AnswerNotFound(LookupError):
 
 
 def solution_source(name: str) -> str:
-    """The lines of the solution of exercise ``name``, dedented, without its signature and docstring.
+    """The solution of exercise ``name``, dedented, without its signature and docstring.
 
     Raises AnswerNotFound.
     """

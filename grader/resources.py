@@ -27,7 +27,7 @@ def course_dir() -> Path:
 
 
 def solutions_dir() -> Path:
-    """The folder of sources and instructor's notebooks: ``solutions/NN-topic.py`` and ``…/NN-topic.ipynb``.
+    """The folder of the sources ``NN-topic.py`` and of the teachers' ``NN-topic/NN-topic.ipynb``.
 
     Raises CourseNotFound.
     """
@@ -69,6 +69,6 @@ def _folder(name: str) -> Path:
         if folder.is_dir():
             return folder
     raise CourseNotFound(
-        f"The course's {name}/ folder is neither in the installed package ({shipped}) nor beside it "
-        f"({beside}). Install the package again, or run from a complete checkout."
+        f"The course's {name}/ folder is neither in the installed package ({shipped}) "
+        f"nor beside it ({beside}). Install the package again, or run from a complete checkout."
     )

@@ -1,4 +1,4 @@
-"""The course's folders are found in a package as in a checkout; answers are read from what was built."""
+"""The course is found in a package as in a checkout; answers come from what was built."""
 
 from __future__ import annotations
 
