@@ -9,15 +9,15 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Put ``text`` at ``path`` (UTF-8): all of it or nothing, whatever dies meanwhile.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Put ``content`` at ``path`` (text as UTF-8): all of it or nothing, whatever dies meanwhile.
 
     Raises OSError; the file that was there is then as it was.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(handle, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())  # else a power cut may leave an empty file behind the rename
         if path.exists():

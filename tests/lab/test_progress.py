@@ -119,7 +119,7 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_forever(
     data.mkdir()
     with (
         filelock.FileLock(data / "progress.lock"),
-        pytest.raises(progress.ProgressNotSaved, match="Another program"),
+        pytest.raises(progress.ProgressNotSaved, match="another program"),
     ):
         progress.record(verdict(Status.PASS, 4.0))
 

@@ -1,0 +1,98 @@
+"""Notebook files: read whatever editors made of them, told apart by what a learner would see."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from grader import resources
+from grader.lab import merge
+from grader.lab.merge import Notebook
+
+_STAMP = "transformer_circuits"
+
+
+def read(path: Path) -> Notebook:
+    """The notebook in format 4, cell text in one piece. Raises OSError, and ValueError on others."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # learners' editors drop cell ids; merging needs none
+            notebook = nbformat.reader.reads(path.read_bytes().decode("utf-8"))
+            if notebook.get("nbformat") != 4:
+                notebook = nbformat.convert(notebook, 4)
+        for cell in notebook["cells"]:
+            cell["source"] = merge.text(cell)
+            if not isinstance(cell["metadata"], dict) or not isinstance(cell["cell_type"], str):
+                raise TypeError("a cell is not one")
+        if not isinstance(notebook["metadata"], dict):
+            raise TypeError("no metadata")
+    except OSError:
+        raise
+    except Exception as error:  # whatever lies in the file, and whichever way nbformat trips on it
+        raise ValueError(f"{path.name} is not a readable notebook: {error}") from None
+    return dict(notebook)
+
+
+def written(notebook: Notebook) -> str:
+    return str(nbformat.v4.writes_json(nbformat.from_dict(notebook))) + "\n"
+
+
+def content(notebook: Notebook) -> list[Any]:
+    """What makes one notebook differ from another in a learner's eyes: not outputs, not ids."""
+    cells = [(c["cell_type"], c["source"].rstrip(), merge.grade_id(c)) for c in notebook["cells"]]
+    return [stamp(notebook), *cells]
+
+
+def stamp(notebook: Notebook) -> Any:
+    """Which notebook of which edition it is, None where that was lost."""
+    return notebook["metadata"].get(_STAMP)
+
+
+def stub(exercise: str) -> tuple[str, merge.Cell]:
+    for name in resources.notebooks():
+        for cell in read(resources.released(name))["cells"]:
+            if merge.is_answer(cell) and merge.grade_id(cell) == exercise:
+                return name, cell
+    raise LookupError(f"There is no exercise {exercise!r} in the course.")
+
+
+def answers_in(folder: Path) -> dict[str, str]:
+    """The text of every answer in the folder's notebooks, by exercise: one may have moved."""
+    names = {name for name in map(merge.grade_id, _released_answers()) if name}
+    found: dict[str, str] = {}
+    stubs = merge.stubs(_released_answers())
+    for path in sorted(folder.glob("*/*.ipynb")):
+        if path.stem != path.parent.name:
+            continue
+        try:
+            cells = read(path)["cells"]
+        except (OSError, ValueError):
+            continue
+        for name in names & {merge.grade_id(cell) for cell in cells if merge.is_answer(cell)}:
+            answer = merge.find_answer(cells, name, stubs)
+            if answer is not None:
+                found[name] = answer["source"]
+    return found
+
+
+def _released_answers() -> list[merge.Cell]:
+    return [
+        cell
+        for name in resources.notebooks()
+        for cell in read(resources.released(name))["cells"]
+        if merge.is_answer(cell)
+    ]
+
+
+def holds_course(folder: Path) -> bool:
+    """Whether a notebook of the course lies in the folder, as where the hidden folder was lost."""
+    for path in folder.glob("*/*.ipynb"):
+        if path.stem == path.parent.name and resources.NOTEBOOK_NAME.fullmatch(path.stem):
+            with contextlib.suppress(OSError, ValueError):
+                if stamp(read(path)) is not None:
+                    return True
+    return False
