@@ -1,0 +1,123 @@
+"""Keep what a learner's call prints, and keep it from everywhere else.
+
+nbgrader takes anything on stderr for a failure, so nothing may reach it: neither through Python
+(``sys.stderr``, warnings) nor through file descriptor 2, which C libraries write to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from typing import IO, Any
+
+SHOWN = 2_000
+
+
+class Printed(io.TextIOBase):
+    """A text stream that keeps the first ``limit`` characters and counts the rest."""
+
+    def __init__(self, limit: int = SHOWN) -> None:
+        self.limit = limit
+        self.total = 0
+        self._kept: list[str] = []
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        room = self.limit - self.total
+        if room > 0:
+            self._kept.append(text[:room])
+        self.total += len(text)
+        return len(text)
+
+    def text(self) -> str:
+        kept = "".join(self._kept)
+        if self.total <= self.limit:
+            return kept
+        return f"{kept}\n… ({self.total:,} characters were printed; the first {self.limit:,} are shown)"
+
+
+@contextlib.contextmanager
+def captured(printed: Printed) -> Iterator[None]:
+    """Send stdout, stderr, file descriptor 2, Python's warnings and IPython's displays to ``printed``."""
+    with (
+        _descriptor_2(printed),
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        _warnings_as_text(),
+        _displays(printed),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _descriptor_2(printed: Printed) -> Iterator[None]:
+    try:
+        original = os.dup(2)
+    except OSError:  # a process without stderr has nothing to protect
+        yield
+        return
+    try:
+        with _scratch() as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(original, 2)
+                size = file.seek(0, os.SEEK_END)
+                file.seek(0)
+                written = file.read(printed.limit) if size else b""
+            printed.write(written.decode("utf-8", "replace"))
+            printed.total += max(size - len(written), 0)
+    finally:
+        os.close(original)
+
+
+def _scratch() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(buffering=0)
+    except OSError:  # nowhere to write: the text is lost, but it doesn't leak
+        return open(os.devnull, "w+b", buffering=0)
+
+
+@contextlib.contextmanager
+def _warnings_as_text() -> Iterator[None]:
+    def show(message: Warning | str, category: type[Warning], *where: Any, **kwargs: Any) -> None:
+        sys.stderr.write(f"{category.__name__}: {message}\n")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show
+        yield
+
+
+@contextlib.contextmanager
+def _displays(printed: Printed) -> Iterator[None]:
+    """In a notebook: a figure or table that the answer displays isn't part of the check's output."""
+    shell = _shell()
+    if shell is None:
+        yield
+        return
+    from IPython.core.displaypub import CapturingDisplayPublisher
+
+    publisher, hook = shell.display_pub, sys.displayhook
+    shell.display_pub = CapturingDisplayPublisher()
+    sys.displayhook = lambda value: None
+    try:
+        yield
+    finally:
+        shell.display_pub, sys.displayhook = publisher, hook
+
+
+def _shell() -> Any:
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None

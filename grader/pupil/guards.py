@@ -1,0 +1,68 @@
+"""Leave the learner's process as it was: random generators, torch's settings, open figures."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from grader.pupil.copies import same
+
+
+class Generators:
+    """The state of the three global random generators; ``restore`` says which were used since."""
+
+    def __init__(self) -> None:
+        self._torch = torch.get_rng_state()
+        self._numpy = np.random.get_state(legacy=False)
+        self._random = random.getstate()
+
+    def restore(self) -> tuple[str, ...]:
+        touched = []
+        if not torch.equal(self._torch, torch.get_rng_state()):
+            touched.append("torch")
+            torch.set_rng_state(self._torch)
+        if not same(self._numpy, np.random.get_state(legacy=False)):
+            touched.append("numpy")
+            np.random.set_state(self._numpy)
+        if self._random != random.getstate():
+            touched.append("random")
+            random.setstate(self._random)
+        return tuple(touched)
+
+
+@contextlib.contextmanager
+def torch_settings() -> Iterator[None]:
+    """Autograd on, as in a fresh cell; default dtype and autograd as before afterwards."""
+    dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(recording)
+        torch.set_default_dtype(dtype)
+
+
+@contextlib.contextmanager
+def no_new_figures() -> Iterator[None]:
+    """Close the matplotlib figures that were opened inside."""
+    before = set(_figures())
+    try:
+        yield
+    finally:
+        for number in set(_figures()) - before:
+            _pyplot().close(number)
+
+
+def _figures() -> list[int]:
+    pyplot = _pyplot()
+    return list(pyplot.get_fignums()) if pyplot is not None else []
+
+
+def _pyplot() -> Any:
+    return sys.modules.get("matplotlib.pyplot")
