@@ -48,6 +48,13 @@ class Asked:
     steady: bool = True
 
     @property
+    def arrays(self) -> list[Tensor]:
+        """What there is of numbers in the answer, also where its shape was not the one asked for."""
+        if self.unreadable is not None:
+            return [] if self.unreadable.array is None else [self.unreadable.array]
+        return [] if self.value is None else leaves(self.value)
+
+    @property
     def right(self) -> bool:
         return bool(self.grades) and all(grade >= 1.0 for grade in self.grades)
 
@@ -127,37 +134,33 @@ def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
     try:
         wrong = exercise.compare.read(raw, one.expected, one.case)
     except Unreadable as error:
-        return (
-            one.unreadable is not None
-            and error.name == one.unreadable.name
-            and _same_raw(raw, one.reply.value)
-        )
+        return one.unreadable is not None and _same_unreadable(one.unreadable, error)
     if one.value is None:
         return False
     # Both sides were computed in the learner's precision; a mistake may be larger than the right answer.
     slack = max(one.atol, tolerance(wrong, wrong))
-    return bool(exercise.compare.same(one.value, wrong, slack, one.case))
+    mine, theirs = _without_shared_nan(one.value, wrong)
+    return bool(exercise.compare.same(mine, theirs, slack, one.case))
 
 
-def _same_raw(mine: Any, theirs: Any) -> bool:
-    """Two unreadable answers are one mistake if their arrays have equal shapes and close numbers."""
-    try:
-        first = [torch.as_tensor(leaf).detach().to(torch.complex128) for leaf in _flat(mine)]
-        second = [torch.as_tensor(leaf).detach().to(torch.complex128) for leaf in _flat(theirs)]
-    except (TypeError, ValueError, RuntimeError):
-        return type(mine) is type(theirs)
-    if [leaf.shape for leaf in first] != [leaf.shape for leaf in second]:
-        return False
-    return all(
-        torch.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True)
-        for a, b in zip(first, second, strict=True)
+def _without_shared_nan(mine: Any, theirs: Any) -> tuple[Any, Any]:
+    """NaN in the same places of both is the same mistake, though a NaN is never a right answer."""
+    if isinstance(mine, tuple) and isinstance(theirs, tuple) and len(mine) == len(theirs):
+        pairs = [_without_shared_nan(m, t) for m, t in zip(mine, theirs, strict=True)]
+        return tuple(m for m, _ in pairs), tuple(t for _, t in pairs)
+    if isinstance(mine, Tensor) and isinstance(theirs, Tensor) and mine.shape == theirs.shape:
+        shared = torch.isnan(mine) & torch.isnan(theirs)
+        return mine.masked_fill(shared, 0.0), theirs.masked_fill(shared, 0.0)
+    return mine, theirs
+
+
+def _same_unreadable(mine: Unreadable, theirs: Unreadable) -> bool:
+    """Unreadable for the same reason, and the same numbers where there are any."""
+    if mine.array is None or theirs.array is None:
+        return mine.message == theirs.message
+    return mine.array.shape == theirs.array.shape and torch.allclose(
+        mine.array, theirs.array, rtol=1e-3, atol=1e-4, equal_nan=True
     )
-
-
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list):
-        return [leaf for item in value for leaf in _flat(item)]
-    return [value]
 
 
 def _alike(error: str, other: Exception) -> bool:
@@ -171,8 +174,8 @@ def _squeezed(text: str) -> str:
 
 def _ignores_arguments(asked: Sequence[Asked]) -> bool:
     """The very same numbers in every case, although the expected ones differ between the cases."""
-    values = [leaves(one.reply.value) for one in asked if one.reply.outcome is Outcome.ANSWERED]
-    if len(asked) < 2 or len(values) < len(asked) or not all(values):
+    values = [one.arrays for one in asked]
+    if len(asked) < 2 or not all(values):
         return False
     wanted = [leaves(one.expected) for one in asked]
     return all(_equal(v, values[0]) for v in values) and not all(
@@ -203,29 +206,22 @@ def _same_pattern(failing: Sequence[Asked]) -> Seen | None:
 
 
 def _pair(one: Asked) -> tuple[Tensor, Tensor] | None:
-    """The one array of an answer and its expected one, also where the shapes differ."""
-    mine = one.value if one.value is not None else _as_array(one.reply.value)
-    if isinstance(mine, tuple):
-        wrong = [(m, w) for m, w in zip(mine, one.expected, strict=True) if isinstance(m, Tensor)]
-        wrong = [
-            (m, torch.as_tensor(w))
-            for (m, w), grade in zip(wrong, one.grades, strict=False)
-            if grade < 1
-        ] or wrong[:1]
-        return (wrong[0][0], wrong[0][1].to(wrong[0][0].dtype)) if wrong else None
-    if not isinstance(mine, Tensor) or isinstance(
-        one.expected, tuple | list | Transformer | set | dict | str
-    ):
-        return None
-    expected = torch.as_tensor(one.expected)
-    if expected.is_complex() != mine.is_complex():
-        return None
-    return mine, expected.to(mine.dtype)
+    """An array of the answer with its expected one, also where the shapes differ.
 
-
-def _as_array(raw: Any) -> Tensor | None:
-    try:
-        array = torch.as_tensor(raw).detach().cpu()
-    except (TypeError, ValueError, RuntimeError):
+    Of a tuple it is the first item that isn't right.
+    """
+    expected = one.expected
+    if isinstance(one.value, tuple):
+        both = zip(one.value, expected, one.grades or (0.0,), strict=False)
+        wrong = [(mine, theirs) for mine, theirs, grade in both if grade < 1]
+        if not wrong or not isinstance(wrong[0][0], Tensor):
+            return None
+        (mine, expected), *_ = wrong
+    elif len(one.arrays) == 1 and not isinstance(expected, tuple | list | set | dict | str):
+        (mine,) = one.arrays
+    else:
         return None
-    return array if array.is_complex() else array.double()
+    if isinstance(expected, Transformer):
+        return None
+    expected = torch.as_tensor(expected)
+    return (mine, expected.to(mine.dtype)) if expected.is_complex() == mine.is_complex() else None

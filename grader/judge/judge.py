@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judge.comparators import tolerance
+from grader.judge.comparators import leaves, tolerance
 from grader.judge.diagnosis import Asked
 from grader.judge.draw import Draw, fresh_seed
 from grader.judge.reading import Unreadable
@@ -116,12 +116,18 @@ def _ask(exercise: Exercise, pupil: Pupil, question: Question, wall: float) -> t
 
 
 def _repeats(exercise: Exercise, question: Question, first: Reply, second: Reply) -> bool:
-    case, compare = question.case, exercise.compare
+    """Equal to 1e-5; what can't be read is left to the grading."""
     try:
-        one, two = (compare.read(reply.value, question.expected, case) for reply in (first, second))
-    except Unreadable:
+        answers = [
+            leaves(exercise.compare.read(reply.value, question.expected, question.case))
+            for reply in (first, second)
+        ]
+    except Exception:
         return True
-    return compare.same(one, two, REPEATABLE, case)
+    return all(
+        one.shape == two.shape and torch.allclose(one, two, rtol=REPEATABLE, atol=REPEATABLE)
+        for one, two in zip(*answers, strict=True)
+    )
 
 
 def _grade(exercise: Exercise, question: Question, reply: Reply, steady: bool) -> Asked:
@@ -130,9 +136,12 @@ def _grade(exercise: Exercise, question: Question, reply: Reply, steady: bool) -
     if reply.outcome is Outcome.ANSWERED:
         try:
             value = compare.read(reply.value, expected, case)
-            grades = compare.grade(value, expected, question.atol, case)
         except Unreadable as error:
             unreadable = error
+        except Exception as error:  # an object that resists being looked at is no answer
+            unreadable = Unreadable("wrong_type", f"The result can't be read ({error!r:.80}).")
+        else:
+            grades = compare.grade(value, expected, question.atol, case)
     return Asked(
         case=case, expected=expected, atol=question.atol, reply=reply, value=value,
         unreadable=unreadable, grades=grades, sizes=question.sizes, steady=steady,

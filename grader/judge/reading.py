@@ -20,11 +20,14 @@ HALF = (torch.float16, torch.bfloat16)
 
 
 class Unreadable(Exception):
-    """The answer isn't of the kind asked for; ``name`` is the general mistake, the text the reason."""
+    """The answer isn't of the kind asked for; ``name`` is the general mistake, the text the reason.
 
-    def __init__(self, name: str, message: str) -> None:
+    array: the answer all the same, where it is one array of another shape than was asked for
+    """
+
+    def __init__(self, name: str, message: str, array: Tensor | None = None) -> None:
         super().__init__(message)
-        self.name, self.message = name, message
+        self.name, self.message, self.array = name, message, array
 
 
 def read_like(raw: Any, expected: Any) -> Any:
@@ -100,6 +103,10 @@ def _to_tensor(raw: Any) -> Tensor:
             raise Unreadable(
                 "no_data", "The result is on the 'meta' device: it has a shape and no numbers."
             )
+        if raw.layout is not torch.strided:
+            raise Unreadable(
+                "wrong_type", "The result is a sparse tensor; call `.to_dense()` on it."
+            )
         return raw.detach().cpu().resolve_conj()
     if isinstance(raw, bool | np.bool_):
         raise Unreadable("wrong_type", "True or False came where a number was asked for.")
@@ -147,9 +154,10 @@ def _fit_shape(value: Tensor, expected: Tensor) -> Tensor:
             "squeezed_axis",
             f"An axis of size 1 is missing: shape {shape_text(value)} came, {shape_text(expected)} was asked for. "
             "A bare `squeeze()` drops real axes when there is one head, one row or one position.",
+            value,
         )
     raise Unreadable(
-        "shape", f"Shape {shape_text(value)} came, {shape_text(expected)} was asked for."
+        "shape", f"Shape {shape_text(value)} came, {shape_text(expected)} was asked for.", value
     )
 
 
@@ -175,7 +183,7 @@ def _plain(item: Any) -> Any:
     """Members of a set as Python values: (tensor(1), 2) and (1, 2) are one pair."""
     if isinstance(item, tuple | list):
         return tuple(_plain(part) for part in item)
-    if isinstance(item, Tensor | np.ndarray | np.generic) and np.size(item) == 1:
+    if isinstance(item, Tensor | np.ndarray | np.generic) and len(np.shape(item)) == 0:
         return item.item()
     if isinstance(item, int | float | str):
         return item

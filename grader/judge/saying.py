@@ -151,7 +151,7 @@ def _with_parts(exercise: Exercise, asked: Sequence[Asked], message: str) -> str
     columns = zip(*(one.grades for one in asked), strict=True)
     right = [
         part
-        for part, grades in zip(exercise.compare.parts, columns, strict=True)
+        for part, grades in zip(exercise.compare.parts, columns, strict=False)
         if min(grades) >= 1.0
     ]
     return f"Right: {', '.join(right)}. Not yet the rest: {message}" if right else message
