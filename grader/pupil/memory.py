@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -15,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 MIB = 2**20
 
 
-class LargestAllocation(TorchDispatchMode):
+class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """``with LargestAllocation() as seen:`` then ``seen.mib``.
 
     torch: the largest storage that any operation made, intermediate results included; views of
@@ -24,7 +25,7 @@ class LargestAllocation(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         _warm_up()
         self._torch = 0
         self._python = 0
@@ -39,7 +40,7 @@ class LargestAllocation(TorchDispatchMode):
             tracemalloc.start()
         tracemalloc.reset_peak()
         self._before = tracemalloc.get_traced_memory()[0]
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(
@@ -48,7 +49,7 @@ class LargestAllocation(TorchDispatchMode):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        super().__exit__(kind, error, traceback)
+        super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
         self._python = tracemalloc.get_traced_memory()[1] - self._before
         if not self._tracing:
             tracemalloc.stop()
@@ -72,8 +73,19 @@ class LargestAllocation(TorchDispatchMode):
 @functools.cache
 def _warm_up() -> None:
     """The first dispatch mode of a process makes torch import much; that isn't the learner's."""
-    with TorchDispatchMode():
-        pass
+    with _Idle():
+        torch.zeros(1)
+
+
+class _Idle(TorchDispatchMode):
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 def _tensors(tree: Any) -> list[Tensor]:
