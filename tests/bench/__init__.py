@@ -1,0 +1,1 @@
+"""Speed, measured and never asserted: ``python -m tests.bench [NAME…]`` prints a table."""
