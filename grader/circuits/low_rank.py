@@ -152,7 +152,7 @@ class LowRank:
 
 
 def triangle(X: Tensor) -> Tensor:
-    """R (..., min(n, k), k) of ``X = Q R``: all that the norm of ``X @ Y`` sees of X (..., n, k)."""
+    """R (..., min(n, k), k) of ``X = Q R``: all that a norm of ``X @ Y`` sees of X (..., n, k)."""
     needs_q = X.requires_grad and torch.is_grad_enabled()  # the gradient of R goes through Q
     R: Tensor = torch.linalg.qr(X, mode="reduced" if needs_q else "r").R
     return R

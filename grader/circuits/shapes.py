@@ -10,18 +10,19 @@
 
 A spec is ``"kind: axes"``; the kind may be left out and is then ``float``.
 
-=================== ==========================================================================
-``"dst d_model"``   float32 or float64, all arguments of a call in the same dtype
+==================== =========================================================================
+``"dst d_model"``    float32 or float64, all arguments of a call in the same dtype
 ``"... pos d_head"`` any number of leading axes, also none; ``...`` may differ between arguments
-``"int: ... pos"``  integers, handed on as int64
-``"number: a b"``   any real dtype, integers too, handed on as they are
-``"count: 2"``      a whole Python or numpy number, at least 2
-``"model: 2"``      a Transformer with two layers; ``"model:"`` one of any depth
-=================== ==========================================================================
+``"int: ... pos"``   integers, handed on as int64
+``"token: ... pos"`` the same, each in 0 … d_vocab − 1 where the call says what d_vocab is
+``"number: a b"``    any real dtype, integers too, handed on as they are
+``"count: 2"``       a whole number of at least 2; it binds the axis of its own name
+``"model: 2"``       a Transformer with two layers; ``"model:"`` one of any depth
+==================== =========================================================================
 
 Equal axis names mean equal sizes, within a call and with those of a model; a digit is a fixed size.
-numpy arrays and nested lists are accepted and arrive as torch tensors. An argument whose default is
-None may be None. Arguments without a spec pass through.
+numpy arrays, numbers and nested lists are accepted and arrive as torch tensors. An argument whose
+default is None may be None. Arguments without a spec pass through.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from grader.transformer import Transformer
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_KINDS = ("float", "int", "number", "count", "model")
+_KINDS = ("float", "int", "token", "number", "count", "model")
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -73,8 +74,11 @@ def shaped(**specs: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if value is None and parameters[name].default is None:
                     continue
                 bound.arguments[name] = call.check(name, kind, axes, value)
+            call.check_ids()
             return function(*bound.args, **bound.kwargs)
 
+        # The judge names a case's sizes by these ("d_model 7") and finds factors among them.
+        vars(checked)["axes"] = {name: axes for name, (_, axes) in parsed.items()}
         return checked
 
     return decorate
@@ -95,6 +99,7 @@ class _Call:
         self.function = function
         self.sizes: dict[str, tuple[int, str]] = {}
         self.dtype: tuple[torch.dtype, str] | None = None
+        self.ids: dict[str, Tensor] = {}
 
     def check(self, name: str, kind: str, axes: list[str], value: Any) -> Any:
         if kind == "count":
@@ -104,7 +109,18 @@ class _Call:
         tensor = self._tensor(name, value)
         tensor = self._with_dtype(name, kind, tensor)
         self._shape(name, axes, tensor)
+        if kind == "token":
+            self.ids[name] = tensor
         return tensor
+
+    def check_ids(self) -> None:
+        """Last of all, because d_vocab may be bound by an argument after the tokens."""
+        d_vocab, _ = self.sizes.get("d_vocab", (None, ""))
+        for name, ids in self.ids.items():
+            least, most = (int(ids.min()), int(ids.max())) if ids.numel() else (0, -1)
+            if least < 0 or (d_vocab is not None and most >= d_vocab):
+                allowed = "be 0 or more" if d_vocab is None else f"lie in 0 … {d_vocab - 1}"
+                raise self._fail(f"ids in {name} must {allowed}; {least} … {most} came.")
 
     def _fail(self, text: str) -> ValueError:
         return ValueError(f"{self.function}: {text}")
@@ -118,6 +134,7 @@ class _Call:
             raise self._fail(
                 f"{name} must be a whole number, at least {least}; {value!r:.60} came."
             )
+        self._bind(name, number, name)
         return number
 
     def _model(self, name: str, axes: list[str], value: Any) -> Transformer:
@@ -151,7 +168,7 @@ class _Call:
             if tensor.dtype.is_complex or tensor.dtype == torch.bool:
                 raise self._fail(f"{name} must hold real numbers; {_short(tensor.dtype)} came.")
             return tensor
-        if kind == "int":
+        if kind in ("int", "token"):
             if tensor.dtype not in _INTEGERS:
                 raise self._fail(f"{name} must hold integers; {_short(tensor.dtype)} came.")
             return tensor.long()
