@@ -24,9 +24,6 @@ from grader.lab.files import write_whole
 
 STAMP = "transformer_circuits"
 
-# Shorter lines ("return x") can stand anywhere without giving anything away.
-_TELLING = 12
-
 
 @dataclass(frozen=True)
 class BuildReport:
@@ -167,7 +164,7 @@ def _leaks(source: Source, released: str) -> Iterator[str]:
     shown = {line.strip(): cell.id for cell in cells for line in cell.source.split("\n")}
     for answer in source.of_kind("answer"):
         for line in {line.strip() for line in sources.solution_text(answer).split("\n")}:
-            if len(line) >= _TELLING and line in shown:
+            if len(line) >= sources.TELLING and line in shown:
                 yield source.flaw(
                     answer,
                     f"`{line}` is part of the solution and also stands in cell {shown[line]!r}.",

@@ -15,9 +15,6 @@ from grader.classroom.sources import Cell, Source
 from grader.judge.draw import Draw
 from grader.judge.spec import Exercise
 
-# A solution's line this long tells the answer; "return x" doesn't.
-_TELLING = 12
-
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _HALF_LINK = re.compile(r"\]\([^)]*$", re.MULTILINE)
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]*\$", re.DOTALL)
@@ -58,7 +55,7 @@ def telling_flaws(exercise: Exercise, solution: str) -> Iterator[str]:
     texts |= {f"the message of {m.name}": m.message for m in exercise.mistakes}
     for where, text in texts.items():
         for line in sorted(lines):
-            if len(line) >= _TELLING and line in _tight(text):
+            if len(line) >= sources.TELLING and line in _tight(text):
                 yield f"{where} prints a line of the solution: {line}"
 
 

@@ -22,6 +22,9 @@ from grader.resources import NOTEBOOK_NAME
 MARKERS = ("answer", "check", "demo")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
+# A solution's line this long tells something; a shorter one ("return x") can stand anywhere.
+TELLING = 12
+
 
 class SourceError(ValueError):
     """A source that can't be built; the message lists every flaw, one a line."""

@@ -39,6 +39,21 @@ def test_good_content_has_no_problems(built: ToyCourse) -> None:
     assert [name for name, _ in each(["head_sum"])] == ["00-toy", "head_sum"]
 
 
+def test_what_trains_is_judged_once_and_may_use_the_global_generator(built: ToyCourse) -> None:
+    asked = []
+
+    def counting(q: Any, k: Any) -> Any:
+        asked.append(q)
+        return SCALED_SCORES.reference(q, k)
+
+    for free_rng, rounds in ((False, 2), (True, 1)):
+        asked.clear()
+        variant = Variant("counting", counting)
+        built.declare(changed(variants=(variant,), free_rng=free_rng), HEAD_SUM)
+        assert validate(["scaled_scores"], seeds=[5, 6]) == []
+        assert len(asked) == rounds * len(list(score_cases(Draw(5))))
+
+
 def test_an_unknown_name_is_refused(built: ToyCourse) -> None:
     with pytest.raises(ValueError, match=r"No exercise or notebook is called nothing"):
         validate(["nothing"])
