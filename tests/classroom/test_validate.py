@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from toy_course import HEAD_SUM, SCALED_SCORES, ToyCourse
+from toy_course import HEAD_SUM, SCALED_SCORES, ToyCourse, score_cases
 
 from grader import exercises, resources
 from grader.classroom import build, solving, sources
