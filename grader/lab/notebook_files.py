@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,16 @@ def stamp(notebook: Notebook) -> Any:
 
 
 def stub(exercise: str) -> tuple[str, merge.Cell]:
-    for name in resources.notebooks():
-        for cell in read(resources.released(name))["cells"]:
-            if merge.is_answer(cell) and merge.grade_id(cell) == exercise:
-                return name, cell
-    raise LookupError(f"There is no exercise {exercise!r} in the course.")
+    """→ (notebook, answer cell as released) of an exercise. Raises LookupError, CourseNotFound."""
+    names = []
+    for notebook in resources.notebooks():
+        for cell in filter(merge.is_answer, read(resources.released(notebook))["cells"]):
+            if merge.grade_id(cell) == exercise:
+                return notebook, cell
+            names.append(merge.grade_id(cell))
+    near = difflib.get_close_matches(exercise, names, n=3, cutoff=0.5)
+    guess = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise LookupError(f"There is no exercise {exercise!r} in the course.{guess}")
 
 
 def answers_in(folder: Path) -> dict[str, str]:

@@ -1,0 +1,230 @@
+"""The command ``grader``: its arguments. What it does is in the rooms.
+
+Everything but click is imported inside the command that needs it, so that ``grader --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+import grader
+
+
+def _exits(zero: str, one: str = "") -> str:
+    """The lines on exit statuses at the end of a command's help."""
+    one = f"\n  1  {one}" if one else ""
+    return f"\b\nExit status:\n  0  {zero}{one}\n  2  it could not be done; stderr says why"
+
+
+def main() -> None:
+    """Run the command; whatever goes wrong is one sentence on stderr and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # a stand-in without an encoding
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        cli(prog_name="grader")
+    except Exception as error:
+        if os.environ.get("GRADER_DEBUG"):
+            raise
+        _say(
+            f"Error: the grader itself failed ({type(error).__name__}: {error}). "
+            "With GRADER_DEBUG=1 in the environment it shows where.",
+            err=True,
+        )
+        sys.exit(2)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(grader.__version__, prog_name="grader")
+def cli() -> None:
+    """The transformer circuits course: open it, see how far you are, check your notebooks.
+
+    Start with `grader start`.
+    """
+
+
+@cli.command(epilog=_exits("you ended it"))
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--browser/--no-browser", default=True, help="Open a web browser, or print the address only."
+)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="The port to serve on [default: a free one]."
+)
+def start(folder: Path | None, browser: bool, port: int | None) -> None:
+    """Open the course in JupyterLab, in a FOLDER of your own.
+
+    The first time, the course is copied there. Without FOLDER it is the current folder if the course
+    is in it, else ./transformer-circuits, else the one you used last. Your work is never written
+    over: after an update of the course your answers are carried over by exercise, and the old file
+    stays beside the new one.
+    """
+    from grader import resources
+    from grader.lab import server, starting, workbook
+
+    known = (starting.NotWorking, workbook.WorkbookError, server.CannotOpen)
+    with _refusing(*known, resources.CourseNotFound):
+        starting.start(folder, _say, port=port, browser=browser)
+
+
+@cli.command(epilog=_exits("the answer is back to its stub"))
+@click.argument("exercise")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Your course folder [default: as start]."
+)
+def reset(exercise: str, folder: Path | None) -> None:
+    """Put your answer to one EXERCISE back to its stub.
+
+    The notebook as it was is kept beside it, and the points you reached stay.
+    """
+    from grader import resources
+    from grader.lab import starting, workbook
+
+    folder = (folder or workbook.usual_folder()).expanduser().resolve()
+    with _refusing(workbook.WorkbookError, LookupError, resources.CourseNotFound):
+        change = workbook.reset(exercise, folder)
+    for line in starting.told([change], folder):
+        _say(line)
+    _say("If the notebook is open: File > Reload Notebook from Disk.")
+
+
+@cli.command(epilog=_exits("shown"))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def status(as_json: bool) -> None:
+    """Show every exercise, the points you reached, and what comes next."""
+    from grader.lab import progress, progress_map
+
+    course = progress_map.overview(progress.snapshot())
+    if as_json:
+        _print_json(progress_map.as_json(course))
+    else:
+        _say(progress_map.as_text(course))
+
+
+@cli.command(epilog=_exits("every file is as its sources give it", "with --check: some are not"))
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def build(only_check: bool, as_json: bool) -> None:
+    """Build the notebooks from their sources: solutions/NN-topic.py to solutions/ and course/."""
+    from grader import resources
+    from grader.classroom import build as building
+    from grader.classroom.release import ReleaseError
+    from grader.classroom.sources import SourceError
+
+    with _refusing(SourceError, ReleaseError, resources.CourseNotFound, OSError):
+        if only_check:
+            differing = building.check()
+            if as_json:
+                _print_json({"ok": not differing, "differing": differing})
+            else:
+                for line in differing:
+                    _say(line)
+                _say(
+                    "Run `grader build`."
+                    if differing
+                    else "All built files are as their sources give them."
+                )
+            sys.exit(1 if differing else 0)
+        report = building.build()
+    if as_json:
+        _print_json(report.as_json())
+        return
+    for path in report.written:
+        _say(f"wrote {path}")
+    _say(
+        f"{len(report.notebooks)} notebooks, {report.exercises} exercises, {report.points} points; "
+        f"{len(report.written)} files written, {len(report.unchanged)} unchanged."
+    )
+
+
+@cli.command(epilog=_exits("every rule is kept", "a rule is broken"))
+@click.argument("names", metavar="[EXERCISE|NOTEBOOK]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def validate(names: tuple[str, ...], as_json: bool) -> None:
+    """Put every content rule to the test, of the whole course or of what is named.
+
+    The reference and the notebook's own solution pass, each listed mistake fails with its own
+    message, each accepted variant passes, the stub counts as not attempted, hints and texts are whole.
+    """
+    from grader import resources
+    from grader.classroom import validate as validating
+
+    problems: list[validating.Problem] = []
+    done = 0
+    with _refusing(ValueError, resources.CourseNotFound), _bar("validating") as advance:
+        for where, found in validating.each(names or None):
+            problems += found
+            done += 1
+            advance(where)
+    if as_json:
+        told = [vars(problem) for problem in problems]
+        _print_json({"ok": not problems, "examined": done, "problems": told})
+    else:
+        for problem in problems:
+            _say(str(problem))
+        _say(f"{done} exercises and notebooks examined, {len(problems)} problems.")
+    sys.exit(1 if problems else 0)
+
+
+@cli.command(epilog=_exits("a learner has all that is needed", "something is missing"))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def doctor(as_json: bool) -> None:
+    """Show what is installed, where your files are, what is missing and how to get it."""
+    from grader.classroom import doctor as doctoring
+
+    findings = []
+    for finding in doctoring.examine():
+        findings.append(finding)
+        if not as_json:
+            mark = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}[finding.state]
+            _say(f"{mark}  {finding.topic}: {finding.text}")
+            if finding.remedy:
+                _say(f"         -> {finding.remedy}")
+    ok = all(finding.state != "missing" for finding in findings)
+    if as_json:
+        _print_json({"ok": ok, "findings": [vars(finding) for finding in findings]})
+    sys.exit(0 if ok else 1)
+
+
+@contextlib.contextmanager
+def _refusing(*errors: type[Exception]) -> Iterator[None]:
+    """Turn errors whose message is meant for the user into that one sentence and exit status 2."""
+    try:
+        yield
+    except errors as error:
+        _refuse(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))
+
+
+def _refuse(sentence: str) -> NoReturn:
+    _say(f"Error: {sentence}", err=True)
+    sys.exit(2)
+
+
+@contextlib.contextmanager
+def _bar(label: str) -> Iterator[Any]:
+    """A progress bar on stderr if a person is watching → a function to call after each step."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label) as line:
+        yield lambda step: line.update(f"{label}: {step} done")
+
+
+def _say(text: str, *, err: bool = False) -> None:
+    from grader.lab.terminal import plain
+
+    click.echo(plain(text), err=err)
+
+
+def _print_json(data: Any) -> None:
+    click.echo(json.dumps(data, indent=1, ensure_ascii=True))
