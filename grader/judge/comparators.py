@@ -135,6 +135,16 @@ class ComplexMultiset(Comparator):
         return True
 
 
+class Unordered(Comparator):
+    """The same members, as a set, list or tuple in any order: heads, pairs, token ids."""
+
+    def read(self, raw: Any, expected: Any, case: Case) -> Any:
+        return read_like(raw, frozenset())
+
+    def same(self, value: Any, other: Any, atol: float, case: Case) -> bool:
+        return bool(value == read_like(other, frozenset()))
+
+
 class UpToSign(Comparator):
     """Columns equal up to a sign or phase each, as singular and eigenvectors are."""
 

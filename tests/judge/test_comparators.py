@@ -10,6 +10,7 @@ from grader.judge.comparators import (
     ComplexMultiset,
     Property,
     SameSpan,
+    Unordered,
     UpToRowConstant,
     UpToSign,
     close,
@@ -63,6 +64,14 @@ def test_complex_numbers_match_as_a_multiset() -> None:
     assert compare.same(compare.read(numbers.flip(0), numbers, CASE), numbers, 1e-6, CASE)
     assert not compare.same(torch.tensor([1 + 1j, 1 + 1j, 2.0, 2.0]), numbers, 1e-6, CASE)
     assert not compare.same(torch.tensor([1 + 1j, 1 - 1j, 2.0, 2.1]), numbers, 1e-6, CASE)
+
+
+def test_members_match_in_any_order_and_container() -> None:
+    compare = Unordered()
+    for raw in ([(1, 0), (0, 2)], {(0, 2), (1, 0)}, [[0, 2], (torch.tensor(1), 0)]):
+        assert compare.same(compare.read(raw, [(0, 2), (1, 0)], CASE), [(0, 2), (1, 0)], 0.0, CASE)
+    assert not compare.same(compare.read([(2, 0)], [(0, 2)], CASE), [(0, 2)], 0.0, CASE)
+    assert compare.same(compare.read([], [], CASE), [], 0.0, CASE)
 
 
 def test_vectors_match_up_to_sign_and_spaces_up_to_basis() -> None:
