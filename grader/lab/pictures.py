@@ -12,15 +12,19 @@ picture draws and what came. Tokens become labels that show their spaces (``legi
 from __future__ import annotations
 
 from grader.lab.chart_pictures import bars, eigenvalues, lines, points
+from grader.lab.head_pictures import attention_flow, head_diagram, matrices
 from grader.lab.heat_pictures import matrix, pattern, patterns
 from grader.lab.picture_style import legible, token_labels
 from grader.lab.stream_picture import stream_diagram
 
 __all__ = [
+    "attention_flow",
     "bars",
     "eigenvalues",
+    "head_diagram",
     "legible",
     "lines",
+    "matrices",
     "matrix",
     "pattern",
     "patterns",

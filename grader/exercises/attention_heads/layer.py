@@ -20,6 +20,11 @@ from grader.judge.comparators import Comparator
 from grader.judge.draw import Draw
 from grader.judge.spec import Case, Exercise, Mistake, Variant
 
+WEAK_FILL = (
+    "The future got a low score, but not low enough: where all real scores are lower still, it draws "
+    "most of the attention. Which value can no score reach?"
+)
+
 
 def _cases(draw: Draw) -> Iterator[Case]:
     def case(
@@ -253,7 +258,7 @@ ATTENTION_LAYER = Exercise(
         ),
         Mistake("weak_mask", _with_step(weak_mask), WEAK_MASK, facts=(28,)),
         Mistake(
-            "weak_mask_filled", _with_step(lambda s: causal(s, fill=-10.0)), WEAK_MASK, facts=(28,)
+            "weak_mask_filled", _with_step(lambda s: causal(s, fill=-10.0)), WEAK_FILL, facts=(28,)
         ),
         Mistake(
             "pattern_transposed",
