@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import toy_course as toy
+import toy_editions as toy
 
 from grader.lab import merge
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toy_course as toy
+import toy_editions as toy
 
 from grader import resources
 from grader.lab import files, workbook
