@@ -143,7 +143,8 @@ def _draw_pattern(
 
 def _future(weights: np.ndarray) -> np.ndarray:
     """Entries that a causal pattern leaves empty. One that isn't empty is shown: it is a bug."""
-    return np.triu(np.ones(weights.shape, dtype=bool), 1) & (weights == 0)
+    future: np.ndarray = np.triu(np.ones(weights.shape, dtype=bool), 1) & (weights == 0)
+    return future
 
 
 def _check_square(weights: np.ndarray) -> None:
