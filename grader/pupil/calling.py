@@ -66,17 +66,19 @@ def _ask(
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        reply = _failure(error, wall)
+        reply = _failure(error, wall, function)
     if timer.expired:  # also where the function caught TimeUp and answered all the same
-        reply = _failure(TimeUp(), wall)
+        reply = _failure(TimeUp(), wall, function)
     return dataclasses.replace(reply, seconds=time.perf_counter() - started)
 
 
-def _failure(error: BaseException, wall: float) -> Reply:
+def _failure(error: BaseException, wall: float, function: Callable[..., Any]) -> Reply:
     if isinstance(error, TimeUp):
         return Reply(Outcome.TIMEOUT, error=f"No answer came within {wall:g} s.")
     if isinstance(error, NotImplementedError) and (stub := raised_by_stub(error)):
-        return Reply(Outcome.NOT_ATTEMPTED, error=f"{stub} still raises NotImplementedError.")
+        mine = stub == getattr(function, "__name__", stub)
+        words = "" if mine else f"Your answer calls {stub}, which still raises NotImplementedError."
+        return Reply(Outcome.NOT_ATTEMPTED, error=words)
     outcome = Outcome.OUT_OF_MEMORY if _is_out_of_memory(error) else Outcome.CRASHED
     return Reply(outcome, error=one_line(error), traceback=learners_traceback(error))
 

@@ -23,7 +23,7 @@ LONGEST_LINE = 500
 def one_line(error: BaseException) -> str:
     """``"TypeError: …"``, without line breaks, cut to a readable length."""
     try:
-        words = " ".join(str(error).split())
+        words = " ".join((str(error.msg) if isinstance(error, SyntaxError) else str(error)).split())
     except Exception:  # an exception class of the learner's whose __str__ is broken
         words = "(its message could not be read)"
     line = f"{type(error).__name__}: {words}" if words else type(error).__name__
@@ -37,6 +37,10 @@ def learners_traceback(error: BaseException) -> str:
         where = f"{_place(frame.filename)}, line {frame.lineno}, in {frame.name}"
         lines.append(f"{where}\n    {frame.line}" if frame.line else where)
     lines = _without_repeats(lines)
+    if isinstance(error, SyntaxError) and error.filename and not _is_library(error.filename):
+        lines.append(
+            f"{_place(error.filename)}, line {error.lineno}\n    {(error.text or '').strip()}"
+        )
     return "\n".join([*lines, one_line(error)]) if lines else ""
 
 

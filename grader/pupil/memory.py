@@ -73,11 +73,11 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
 @functools.cache
 def _warm_up() -> None:
     """The first dispatch mode of a process makes torch import much; that isn't the learner's."""
-    with _Idle():
+    with _Idle():  # type: ignore[no-untyped-call]
         torch.zeros(1)
 
 
-class _Idle(TorchDispatchMode):
+class _Idle(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self,
         func: Any,

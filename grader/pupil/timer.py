@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -23,24 +24,26 @@ class TimeUp(BaseException):
 class Timer:
     """``with Timer(wall):`` raises TimeUp in the learner's code once ``wall`` seconds are over.
 
-    A bare ``except:`` would swallow one TimeUp and loop on. So the signal comes again every 20 ms,
-    and from the first one on the next line that runs raises as well: that line is the one inside the
+    A bare ``except:`` would swallow one TimeUp and loop on. So the signal comes again every 100 ms,
+    and from the second on the next line that runs raises as well: that line is the one inside the
     ``except:``, where no handler of the same loop can catch it.
     """
 
     def __init__(self, wall: float) -> None:
         self.wall = max(wall, 1e-3)
         self.expired = False
+        self._rings = 0
         self._works = hasattr(signal, "setitimer") and (
             threading.current_thread() is threading.main_thread()
         )
 
     def __enter__(self) -> Timer:
         if self._works:
+            self._base = sys._getframe(1)
             self._tracing = sys.gettrace()
             self._started = time.monotonic()
             self._handler = signal.signal(signal.SIGALRM, self._ring)
-            self._other = signal.setitimer(signal.ITIMER_REAL, self.wall, 0.02)
+            self._other = signal.setitimer(signal.ITIMER_REAL, self.wall, 0.1)
         return self
 
     def __exit__(
@@ -63,15 +66,23 @@ class Timer:
             signal.setitimer(signal.ITIMER_REAL, max(remaining - passed, 1e-3), interval)
 
     def _ring(self, signum: int, frame: FrameType | None) -> None:
-        if frame is None or _is_ours(frame):
-            return  # the learner's code has returned, or is inside a print: the next ring decides
+        theirs = [f for f in self._above_base(frame) if not _is_ours(f)]
+        if not theirs:
+            return  # the learner's code has returned
         self.expired = True
-        above: FrameType | None = frame
-        while above is not None and not _is_ours(above):
-            above.f_trace = _raise_at_next_line
-            above = above.f_back
-        sys.settrace(_raise_at_next_line)
-        raise TimeUp
+        self._rings += 1
+        printing = theirs[0] is not frame  # a frame of ours is on top: let it finish
+        if printing or self._rings > 1:
+            for one in theirs:
+                one.f_trace = _raise_at_next_line
+            sys.settrace(_raise_at_next_line)
+        if not printing:
+            raise TimeUp
+
+    def _above_base(self, frame: FrameType | None) -> Iterator[FrameType]:
+        while frame is not None and frame is not self._base:
+            yield frame
+            frame = frame.f_back
 
 
 def _raise_at_next_line(frame: FrameType, event: str, arg: Any) -> Any:

@@ -1,0 +1,112 @@
+"""Run a notebook's code cells as Jupyter would, with nobody at the keyboard and no screen.
+
+The cells arrive as text. Each runs in one IPython shell, so magics, ``await`` and the last
+expression's display work; an error in one doesn't stop the next; none can read from a keyboard or
+run a shell command. Then the notebook's functions can be called by name.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from IPython.core.interactiveshell import InteractiveShell
+from torch import Tensor
+from traitlets.config import Config
+
+from grader.pupil import standin
+from grader.pupil.calling import call
+from grader.pupil.capture import Printed, captured
+from grader.pupil.frames import learners_traceback, one_line
+from grader.pupil.reply import Outcome, Reply
+from grader.pupil.runs import CellRun
+from grader.pupil.timer import Timer
+
+
+class _Shell(InteractiveShell):
+    """IPython's shell without a screen, a keyboard or a way out."""
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """Pictures are drawn by matplotlib's Agg backend, into memory: no window to open."""
+
+    def enable_matplotlib(self, gui: str | None = None) -> tuple[str, str]:
+        return "agg", "agg"
+
+    def enable_pylab(self, *args: Any, **kwargs: Any) -> None:
+        """``%pylab`` would import names over the learner's own."""
+
+    def showtraceback(self, *args: Any, **kwargs: Any) -> None:
+        """The error is in the cell's result, and is shown with the learner's own frames only."""
+
+    showsyntaxerror = showtraceback
+
+    def ask_exit(self) -> None:
+        """``exit`` ends a session; here it ends nothing, and the next cell runs."""
+
+
+class Notebook:
+    """The notebook side of a pupil: ``run`` its cells, then ``call`` its functions.
+
+    One in a process: it puts the stand-in for ``grader`` in place, and replaces ``input``.
+    """
+
+    def __init__(self) -> None:
+        os.environ["MPLBACKEND"] = "Agg"
+        builtins.input = _nobody_there
+        self._noted = standin.install()
+        quiet = Config()
+        quiet.HistoryManager.enabled = False
+        quiet.InteractiveShell.colors = "nocolor"
+        self._shell = _Shell.instance(config=quiet)
+        for name in ("system", "system_piped", "system_raw"):
+            setattr(self._shell, name, _not_run)
+        for magic in ("pip", "conda", "mamba", "micromamba", "uv"):
+            self._shell.register_magic_function(_not_run, "line", magic)  # type: ignore[arg-type]
+
+    def run(self, number: int, source: str, wall: float) -> CellRun:
+        """Run one cell for at most ``wall`` seconds; whatever it raises is remembered, not raised."""
+        printed, timer, started = Printed(), Timer(wall), time.perf_counter()
+        self._shell.execution_count = number
+        error: BaseException | None = None
+        try:
+            with captured(printed), timer:
+                result = self._shell.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+            error = result.error_before_exec or result.error_in_exec
+        except BaseException as escaped:  # a signal between IPython's own frames
+            error = escaped
+        words, frames = (one_line(error), learners_traceback(error)) if error else ("", "")
+        if timer.expired:
+            words, frames = f"The cell ran longer than {wall:.0f} s and was stopped.", ""
+        seconds = time.perf_counter() - started
+        return CellRun(number, words, frames, printed.text(), seconds)
+
+    def call(self, name: str, args: tuple[Any, ...], wall: float, watch_memory: bool) -> Reply:
+        """Put one question to the notebook's function ``name``."""
+        function = self.find(name)
+        if function is None:
+            return Reply(Outcome.NOT_ATTEMPTED, error=f"No function named {name} was found.")
+        return call(function, args, wall, watch_memory)
+
+    def find(self, name: str) -> Callable[..., Any] | None:
+        """The function given to ``check`` under that name, else what the notebook calls so."""
+        candidate = self._noted.get(name, self._shell.user_ns.get(name))
+        return candidate if callable(candidate) and not isinstance(candidate, Tensor) else None
+
+
+def _nobody_there(prompt: object = "") -> NoReturn:
+    raise EOFError(
+        "input() has nobody to answer it while the notebook is graded. Write the value in the cell."
+    )
+
+
+def _not_run(command: str) -> None:
+    print(f"(not run while the notebook is graded: {command.strip()[:80]})")
+
+
+def prefer_local_modules() -> None:
+    """Let the notebook import files beside it, as in Jupyter; after our own imports are done."""
+    sys.path.insert(0, os.getcwd())
