@@ -11,6 +11,9 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
+
+import grader
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,13 @@ class Proof:
 
 def prove(timeout: float = 120.0) -> Proof:
     """Judge the sample answers in a new process; never raises, whatever happens to that process."""
-    command = [sys.executable, "-m", "grader.lab.proof"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # for one small answer more only cost time
+    # -P: a random.py in the folder where the learner stands is none of Python's modules
+    command = [sys.executable, "-P", "-m", "grader.lab.proof"]
+    here = str(Path(grader.__file__).resolve().parent.parent)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")])),
+        "OMP_NUM_THREADS": "1",  # for one small answer more threads only cost time
+    }
     try:
         done = subprocess.run(
             command,

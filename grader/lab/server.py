@@ -95,7 +95,7 @@ def _command(folder: Path, port: int) -> list[str]:
     }
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         settings["ServerApp.allow_root"] = "True"  # containers; else JupyterLab refuses to start
-    return [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in settings.items())]
+    return [sys.executable, "-P", "-m", "jupyterlab", *(f"--{k}={v}" for k, v in settings.items())]
 
 
 def _environment(token: str) -> dict[str, str]:
