@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.numpy import load_file
 from torch import Tensor
 
 from grader.models.text import HERE, tokenizer
@@ -52,7 +52,7 @@ def load(name: str) -> Transformer:
 def checkpoints(name: str = CHECKPOINTS) -> list[tuple[int, Transformer]]:
     """Every snapshot of a model's training as (step, model), earliest first."""
     described = card(name)
-    steps = described.get("steps")
+    steps = described.get("checkpoint_steps")
     if not isinstance(steps, list):
         raise ValueError(f"{name} has no checkpoints; {CHECKPOINTS} has.")
     files = described["files"]
@@ -95,4 +95,7 @@ def floors() -> list[dict[str, Any]]:
     ``how`` it was computed. See ``recipes/floors.py``.
     """
     cases = json.loads((HERE / "floors.json").read_text())
-    return [{**case, "tokens": torch.tensor(case["tokens"])} for case in cases]
+    tokens = load_file(HERE / "floors.safetensors")
+    return [
+        {**case, "tokens": torch.from_numpy(tokens[case["name"]].astype("int64"))} for case in cases
+    ]

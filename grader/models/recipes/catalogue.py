@@ -1,0 +1,147 @@
+"""Every shipped model by name, and ``train``, which makes it again.
+
+The numbers below are the whole difference between the models; ``training`` and ``zero_layer`` hold the
+loops, ``corpus`` the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from grader.models.recipes.data import load_corpus
+from grader.models.recipes.network import sinusoids
+from grader.models.recipes.training import Progress, Recipe, Stage, run
+from grader.models.recipes.zero_layer import fit_bigrams
+from grader.models.shelf import CHECKPOINTS, bigram_counts
+from grader.transformer import Transformer
+
+N_CTX = 256
+ZERO_LAYER = {"d_model": 128, "steps": 800, "seed": 0}
+ZERO_LAYER_WIDTHS = (16, 32, 64, 128, 256)
+
+_TEXT = {"batch": 6, "length": N_CTX}
+
+RECIPES = {
+    "one-layer": Recipe(
+        "one-layer",
+        "Natural text, no start token, eight heads.",
+        n_layers=1,
+        n_heads=8,
+        stages=(Stage(4000, **_TEXT, muon_lr=0.02, adam_lr=0.006, decay_from=0.25),),
+    ),
+    "two-layer": Recipe(
+        "two-layer",
+        "Natural text alone, no start token. Induction grows slowly, while the learning rate falls.",
+        n_layers=2,
+        n_heads=4,
+        stages=(Stage(6500, **_TEXT, muon_lr=0.015, adam_lr=0.005, decay_from=0.25),),
+    ),
+    "two-layer-curriculum": Recipe(
+        "two-layer-curriculum",
+        "A curriculum: first nothing but repeated random tokens, on which induction heads form in a "
+        "sudden change; then natural text with some such rows still mixed in. Trained on text alone "
+        "(`two-layer`) the same shape of model gets weaker induction heads, and slowly.",
+        n_layers=2,
+        n_heads=4,
+        position_amplitude=2.0,
+        stages=(
+            Stage(
+                800, batch=16, length=97, muon_lr=0.02, adam_lr=0.006,
+                repeats=1.0, decay_from=0.99, end=1.0,
+            ),
+            Stage(
+                1400, **_TEXT, muon_lr=0.015, adam_lr=0.005,
+                repeats=0.25, decay_from=0.99, end=1.0,
+            ),
+            Stage(
+                2600, **_TEXT, muon_lr=0.015, adam_lr=0.005,
+                repeats=0.1, decay_from=0.0, warm_up=1,
+            ),
+        ),
+    ),
+}  # fmt: skip
+
+
+def recipe_names() -> list[str]:
+    return ["zero-layer", *RECIPES, CHECKPOINTS]
+
+
+def recipe(name: str, seed: int | None = None) -> Recipe:
+    """The recipe of a model trained on text, with another seed if one is given."""
+    chosen = RECIPES["two-layer-curriculum" if name == CHECKPOINTS else name]
+    return chosen if seed is None else replace(chosen, seed=seed)
+
+
+def cost(name: str) -> dict[str, Any]:
+    """What ``train`` will take: ``tokens`` read, ``minutes`` on one core, and if it needs the corpus.
+
+    Raises ValueError listing the known names.
+    """
+    _known(name)
+    if name == "zero-layer":
+        return {"tokens": 0, "minutes": 1.0, "needs_corpus": False}
+    chosen = recipe(name)
+    minutes = chosen.tokens / chosen.tokens_per_second / 60
+    return {"tokens": chosen.tokens, "minutes": round(minutes, 1), "needs_corpus": True}
+
+
+def train(
+    name: str,
+    *,
+    out: Path,
+    corpus: Path | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    resume: bool = True,
+) -> Transformer:
+    """Make a shipped model again: ``out/NAME.safetensors`` (float16), log and checkpoint beside it.
+
+    ``progress(step, steps, loss)`` is called after every step. ``corpus`` is the folder that
+    ``recipes/corpus.py`` wrote (default ``out/corpus``); the zero-layer model needs none. Killed and
+    called again, it goes on from the last checkpoint unless ``resume`` is False.
+
+    Raises ValueError for an unknown name, FileNotFoundError saying how to build a missing corpus.
+    """
+    _known(name)
+    out.mkdir(parents=True, exist_ok=True)
+    if name == "zero-layer":
+        model = _zero_layer(out, seed, progress, resume)
+    else:
+        chosen = recipe(name, seed)
+        model = run(
+            chosen, out / name, load_corpus(corpus or out / "corpus"), resume=resume,
+            progress=progress, snapshots=CHECKPOINT_STEPS if name == CHECKPOINTS else (),
+        )  # fmt: skip
+    model.to(torch.float16).save(out / f"{name}.safetensors")
+    return model
+
+
+CHECKPOINT_STEPS: tuple[int, ...] = (0, 100, 200, 300, 400, 500, 600, 700, 800)
+
+
+def zero_layer_model(W_E: torch.Tensor, W_U: torch.Tensor) -> Transformer:
+    """Two matrices as a ``Transformer`` without layers."""
+    d_model = W_E.shape[1]
+    none = torch.zeros(0, 1, d_model, 1)
+    W_pos = sinusoids(N_CTX, d_model, amplitude=1.0)
+    return Transformer(W_E, W_U, W_pos, none, none, none, none.mT)
+
+
+def _zero_layer(
+    out: Path, seed: int | None, progress: Progress | None, resume: bool
+) -> Transformer:
+    settings = ZERO_LAYER if seed is None else {**ZERO_LAYER, "seed": seed}
+    checkpoint = out / "zero-layer.state.pt"
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+    W_E, W_U = fit_bigrams(bigram_counts(), **settings, progress=progress, checkpoint=checkpoint)
+    return zero_layer_model(W_E, W_U)
+
+
+def _known(name: str) -> None:
+    if name not in recipe_names():
+        raise ValueError(f"No recipe is called {name!r}; there are {', '.join(recipe_names())}.")

@@ -1,0 +1,47 @@
+"""Muon for a stack of heads: every head's matrix moves by an orthogonal step of its own.
+
+Torch has a Muon, but for single matrices and in bfloat16, which costs a CPU without bfloat16 units
+36 ms a step on the two-layer model here; one batch of thin float32 matrices costs 3 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+_QUINTIC = (3.4445, -4.7750, 2.0315)  # the usual coefficients: fast near 0, within ±0.3 of 1
+
+
+def orthogonalised(matrices: Tensor, steps: int = 5) -> Tensor:
+    """(..., n, m) → the same singular vectors with all singular values near 1.
+
+    Newton–Schulz: with X = U S V^T, the polynomial a X + b (X X^T) X + c (X X^T)^2 X keeps U and V and
+    maps each singular value s to a s + b s^3 + c s^5, which draws (0, 1] towards 1.
+    """
+    a, b, c = _QUINTIC
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.mT if tall else matrices
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp_min(1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.mT if tall else x
+
+
+class HeadMuon(torch.optim.Optimizer):
+    """Momentum, then an orthogonal step for each matrix in the last two axes of every parameter."""
+
+    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                buffer = state.setdefault("momentum", torch.zeros_like(p))
+                buffer.mul_(group["momentum"]).add_(p.grad)
+                ahead = p.grad + group["momentum"] * buffer
+                p.add_(orthogonalised(ahead), alpha=-group["lr"])
