@@ -43,7 +43,8 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def _basis(W: Tensor) -> Tensor:
     U, S, _ = torch.linalg.svd(W, full_matrices=False)
-    return U[:, S.max() * 1e-5 < S]
+    basis: Tensor = U[:, S.max() * 1e-5 < S]
+    return basis
 
 
 def _share(part: Tensor, whole: Tensor) -> Tensor:
@@ -83,12 +84,14 @@ def _mean_of_rows(W_out: Tensor, W_in: Tensor) -> Tensor:
 
 
 def _composition(W_out: Tensor, W_in: Tensor) -> Tensor:
-    sizes = W_out.norm() * W_in.norm()
-    return (W_out @ W_in).norm() / sizes if sizes > 0 else sizes
+    sizes: Tensor = W_out.norm() * W_in.norm()
+    score: Tensor = (W_out @ W_in).norm() / sizes
+    return sizes if sizes == 0 else score
 
 
 def _unit_columns(W_out: Tensor, W_in: Tensor) -> Tensor:
-    return W_out @ (W_in / W_in.norm(dim=0).clamp_min(1e-30))
+    units: Tensor = W_in / W_in.norm(dim=0).clamp_min(1e-30)
+    return W_out @ units
 
 
 def _overlap_of_spaces(W_out: Tensor, W_in: Tensor) -> Tensor:
