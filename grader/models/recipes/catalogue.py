@@ -38,7 +38,7 @@ RECIPES = {
         "Natural text alone, no start token. Induction grows slowly, while the learning rate falls.",
         n_layers=2,
         n_heads=4,
-        stages=(Stage(6500, **_TEXT, muon_lr=0.015, adam_lr=0.005, decay_from=0.25),),
+        stages=(Stage(9000, **_TEXT, muon_lr=0.015, adam_lr=0.005, decay_from=0.25),),
     ),
     "two-layer-curriculum": Recipe(
         "two-layer-curriculum",

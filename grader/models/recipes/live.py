@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.models.recipes.network import Network, sinusoids
+from grader.models.recipes.optimiser import denormals_flushed
 from grader.models.recipes.zero_layer import count_bigrams, fit_bigrams
 from grader.transformer import Transformer
 
@@ -65,6 +66,7 @@ def predictable(periods: Tensor) -> Tensor:
     return torch.arange(1, LENGTH) >= periods[:, None] + 2
 
 
+@denormals_flushed()
 def train_induction(
     seed: int, n_layers: int, *, steps: int = 400, progress: Progress | None = None
 ) -> tuple[Transformer, list[float]]:
@@ -74,7 +76,6 @@ def train_induction(
     stays near 3. Paper: "Induction heads"; the sudden change is the subject of "In-context Learning
     and Induction Heads".
     """
-    torch.set_flush_denormal(True)
     generator = torch.Generator().manual_seed(seed)
     net = Network(
         n_layers=n_layers, n_heads=2, d_model=64, d_head=32, d_vocab=D_VOCAB, seed=seed,

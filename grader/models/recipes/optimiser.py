@@ -6,7 +6,8 @@ Torch has a Muon, but for single matrices and in bfloat16, which costs a CPU wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -45,3 +46,13 @@ class HeadMuon(torch.optim.Optimizer):
                 buffer.mul_(group["momentum"]).add_(p.grad)
                 ahead = p.grad + group["momentum"] * buffer
                 p.add_(orthogonalised(ahead), alpha=-group["lr"])
+
+
+@contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Numbers below 1e-38 count as 0 inside: softmax makes many, and they slow a CPU several times."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)

@@ -11,9 +11,8 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ from torch import Tensor
 from grader.models.recipes.data import repeat_rows, step_generator, text_rows
 from grader.models.recipes.measure import watch
 from grader.models.recipes.network import Network, sinusoids
-from grader.models.recipes.optimiser import HeadMuon
+from grader.models.recipes.optimiser import HeadMuon, denormals_flushed
 from grader.transformer import Transformer
 
 Progress = Callable[[int, int, float], None]
@@ -102,6 +101,10 @@ class Run:
         )
 
     @property
+    def _fingerprint(self) -> str:
+        return repr(replace(self.recipe, about=""))
+
+    @property
     def _state(self) -> Path:
         return self.folder / "state.pt"
 
@@ -110,7 +113,7 @@ class Run:
         if not self._state.is_file():
             return
         state = torch.load(self._state, weights_only=True)
-        if state["recipe"] != repr(self.recipe):
+        if state["recipe"] != self._fingerprint:
             raise ValueError(
                 f"{self.folder} holds a run of another recipe. Give another folder, or start anew "
                 "with resume=False."
@@ -123,7 +126,7 @@ class Run:
     def checkpoint(self) -> None:
         """Written beside the old one and renamed: killed at any moment, one of the two is whole."""
         state = {
-            "recipe": repr(self.recipe), "step": self.step, "net": self.net.state_dict(),
+            "recipe": self._fingerprint, "step": self.step, "net": self.net.state_dict(),
             "muon": self.muon.state_dict(), "adam": self.adam.state_dict(),
         }  # fmt: skip
         part = self._state.with_suffix(".part")
@@ -157,7 +160,7 @@ class Run:
         self.step += 1
         return float(loss.detach())
 
-    def note(self, loss: float, seconds: float) -> None:
+    def note(self, loss: float | None, seconds: float) -> None:
         """Add one line to the log: step, tokens so far, and all that ``watch`` sees."""
         entry = {"step": self.step, "loss": loss, "seconds": round(seconds, 1)}
         entry |= watch(self.net.to_transformer())
@@ -170,6 +173,7 @@ class Run:
         self.net.to_transformer().to(torch.float16).save(folder / f"{self.step:06d}.safetensors")
 
 
+@denormals_flushed()
 def run(
     recipe: Recipe,
     folder: Path,
@@ -186,17 +190,18 @@ def run(
     ``every`` steps; a snapshot (float16) at each step in ``snapshots``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    torch.set_flush_denormal(True)  # probabilities near 0 would slow a step down several times
     training = Run(recipe, folder, corpus)
     if resume:
         training.resume()
-    started, smooth = time.monotonic(), float("nan")
+    started, smooth = time.monotonic(), None
     if training.step == 0:
         (folder / "log.jsonl").unlink(missing_ok=True)
-        training.note(smooth, 0.0)
+        training.note(None, 0.0)
+        if 0 in snapshots:
+            training.snapshot()
     while training.step < recipe.steps:
         loss = training.take_step()
-        smooth = loss if smooth != smooth else 0.98 * smooth + 0.02 * loss
+        smooth = loss if smooth is None else 0.98 * smooth + 0.02 * loss
         if progress:
             progress(training.step, recipe.steps, smooth)
         if training.step in snapshots:
@@ -205,8 +210,3 @@ def run(
             training.note(smooth, time.monotonic() - started)
             training.checkpoint()
     return training.net.to_transformer()
-
-
-def describe(recipe: Recipe) -> dict[str, Any]:
-    """What a run will cost: tokens, and minutes on one core."""
-    return {"tokens": recipe.tokens, "minutes": recipe.tokens / recipe.tokens_per_second / 60}

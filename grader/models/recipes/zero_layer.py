@@ -14,6 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from grader.models.recipes.optimiser import denormals_flushed
+
 Progress = Callable[[int, int, float], None]
 
 
@@ -37,6 +39,7 @@ def table_loss(W_E: Tensor, W_U: Tensor, counts: Tensor) -> float:
     return float(-(counts.double() / counts.sum() * logp).sum())
 
 
+@denormals_flushed()
 def fit_bigrams(
     counts: Tensor,
     d_model: int,
@@ -52,7 +55,6 @@ def fit_bigrams(
     ``progress(step, steps, loss)`` is called after every step. Same seed, same weights. With a file
     ``checkpoint`` the state is kept there every 50 steps, and a killed run goes on from it.
     """
-    torch.set_flush_denormal(True)  # probabilities near 0 would slow a step down several times
     target = (counts / counts.sum()).float()
     row = target.sum(1, keepdim=True)
     generator = torch.Generator().manual_seed(seed)
