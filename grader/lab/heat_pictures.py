@@ -45,7 +45,7 @@ def matrix(
     numbers = array(values, 2, "A matrix picture draws an array of shape (row, column)")
     height, width = numbers.shape
     figure, grid = picture(
-        min(1.8 + 0.52 * width, 9.5), min(1.3 + (0.36 if height > 1 else 0.6) * height, 8.0)
+        min(1.8 + 0.52 * width, 9.5), min(1.3 + (0.36 if height > 1 else 0.6) * height, 8.0), title
     )
     place = grid[0, 0]
     size = float(np.nanmax(np.abs(numbers))) or 1.0
@@ -72,7 +72,7 @@ def pattern(
     weights = array(pattern, 2, "A pattern picture draws one head's (dst, src)")
     _check_square(weights)
     side = min(2.4 + 0.32 * len(weights), 7.5)
-    figure, grid = picture(side, side * 0.92)
+    figure, grid = picture(side, side * 0.92, title)
     with matplotlib.rc_context(STYLE):
         image = _draw_pattern(grid[0, 0], weights, labels_for(tokens, len(weights), "Tokens"))
         figure.colorbar(
@@ -105,7 +105,9 @@ def patterns(
     else:
         names = [f"head {i}" for i in range(len(weights))]
     columns = min(columns, len(weights))
-    shown = labels_for(titles, len(weights), "Titles") or names
+    shown = names if titles is None else list(titles)
+    if len(shown) != len(weights):
+        raise ValueError(f"{len(shown)} titles came for {len(weights)} heads.")
     labels = labels_for(tokens, weights.shape[-1], "Tokens")
     lines_of = -(-len(weights) // columns)
     side = min(11.0 / columns, 3.2)

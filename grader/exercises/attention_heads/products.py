@@ -118,6 +118,13 @@ TENSOR_PRODUCT = Exercise(
             facts=(51,),
         ),
         Mistake(
+            "kron_of_a_view",
+            lambda pattern, W_OV: torch.kron(pattern, W_OV.T),
+            "In this version of PyTorch `torch.kron` can't take a transposed matrix, which is only a "
+            "view of another one. Add `.contiguous()` to what you transposed.",
+            facts=(51,),
+        ),
+        Mistake(
             "sum_for_product",
             _kronecker_sum,
             "This moves information *plus* transforms it, two separate effects. A head does both to "
