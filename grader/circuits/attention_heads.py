@@ -113,7 +113,9 @@ def tensor_product(pattern: Tensor, W_OV: Tensor) -> Tensor:
     Entry (i, o) of the result is Σ_jd A_ij x_jd W_do, so M at row (i, o), column (j, d) is
     ``A_ij · (Wᵀ)_od``: the Kronecker product of A and Wᵀ, because reshape runs along rows.
     """
-    return torch.kron(pattern, W_OV.mT.contiguous())
+    # Not torch.kron, which (2.13) fails on transposed matrices with an axis of size 1.
+    product = torch.einsum("ij,do->iojd", pattern, W_OV)
+    return product.reshape(product.shape[0] * product.shape[1], -1)
 
 
 @shaped(A1="... mid src", W1="... d_model d_model", A2="... dst mid", W2="... d_model d_model")

@@ -211,7 +211,7 @@ def two_layer_paths(tokens: Tensor, model: Transformer) -> tuple[Tensor, Tensor,
     return direct[0], single.reshape(2, heads, *single.shape[1:]), by_pair
 
 
-@shaped(tokens="token: pos", model="model: 2", head="count: 0")
+@shaped(tokens="token: pos", model="model: 2", head="index: head")
 def attention_score_paths(tokens: Tensor, model: Transformer, head: int) -> Tensor:
     """A layer-1 head's scores by who reads layer 0: (4, dst, src), before the mask.
 
@@ -219,10 +219,6 @@ def attention_score_paths(tokens: Tensor, model: Transformer, head: int) -> Tens
     heads. A score is linear in each side, so it is four terms: direct (base, base), Q only (composed
     on the destination's side), K only, both. Divided by sqrt(d_head); they sum to the scores.
     """
-    if head >= model.n_heads:
-        raise ValueError(
-            f"attention_score_paths: head must lie in 0 … {model.n_heads - 1}; {head} came."
-        )
     _, cache = model.run_with_cache(tokens)
     sides = torch.stack([model.qk_input(cache.stream[0]), cache.head_out[0].sum(dim=0)])
     # Destination's side first, source's side second: (2, 2, dst, src).

@@ -228,7 +228,7 @@ def used_skip_trigrams(
     ]
 
 
-@shaped(tokens="token: pos", model="model: 1", dst="count: 0", a="count: 0", b="count: 0")
+@shaped(tokens="token: pos", model="model: 1", dst="index: pos", a="index: pos", b="index: pos")
 def source_interaction(tokens: Tensor, model: Transformer, dst: int, a: int, b: int) -> Tensor:
     """How far two sources are from adding up, at one destination: (d_vocab,) logits.
 
@@ -236,10 +236,10 @@ def source_interaction(tokens: Tensor, model: Transformer, dst: int, a: int, b: 
     softmax taken anew. a, b < dst, a ≠ b. A sum of skip-trigrams would give 0; the softmax makes
     sources compete, so a model of one layer is such a sum only while its patterns are frozen.
     """
-    if not (a < dst < len(tokens) and b < dst and a != b):
+    if max(a, b) >= dst or a == b:
         raise ValueError(
-            f"source_interaction: a and b must differ and lie before dst, and dst within {len(tokens)} "
-            f"tokens; a = {a}, b = {b}, dst = {dst} came."
+            "source_interaction: a and b must differ and lie before dst; "
+            f"a = {a}, b = {b}, dst = {dst} came."
         )
     _, cache = model.run_with_cache(tokens)
     scores = cache.scores[0, :, dst, : dst + 1]  # (head, src)

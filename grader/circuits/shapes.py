@@ -17,6 +17,7 @@ A spec is ``"kind: axes"``; the kind may be left out and is then ``float``.
 ``"token: ... pos"`` the same, each in 0 … d_vocab − 1 where the call says what d_vocab is
 ``"number: a b"``    any real dtype, integers too, handed on as they are
 ``"count: 2"``       a whole number of at least 2; it binds the axis of its own name
+``"index: head"``    a whole number that counts along that axis, so 0 … head − 1
 ``"model: 2"``       a Transformer with two layers; ``"model:"`` one of any depth
 ==================== =========================================================================
 
@@ -41,7 +42,7 @@ from grader.transformer import Transformer
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_KINDS = ("float", "int", "token", "number", "count", "model")
+_KINDS = ("float", "int", "token", "number", "count", "index", "model")
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -74,7 +75,7 @@ def shaped(**specs: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if value is None and parameters[name].default is None:
                     continue
                 bound.arguments[name] = call.check(name, kind, axes, value)
-            call.check_ids()
+            call.check_bounds()
             return function(*bound.args, **bound.kwargs)
 
         # The judge names a case's sizes by these ("d_model 7") and finds factors among them.
@@ -99,33 +100,42 @@ class _Call:
         self.function = function
         self.sizes: dict[str, tuple[int, str]] = {}
         self.dtype: tuple[torch.dtype, str] | None = None
-        self.ids: dict[str, Tensor] = {}
+        self.bounded: dict[str, tuple[str, int, int]] = {}
 
     def check(self, name: str, kind: str, axes: list[str], value: Any) -> Any:
         if kind == "count":
             return self._count(name, int(axes[0]), value)
+        if kind == "index":
+            number = self._whole(name, 0, value)
+            self.bounded[name] = axes[0], number, number
+            return number
         if kind == "model":
             return self._model(name, axes, value)
         tensor = self._tensor(name, value)
         tensor = self._with_dtype(name, kind, tensor)
         self._shape(name, axes, tensor)
-        if kind == "token":
-            self.ids[name] = tensor
+        if kind == "token" and tensor.numel():
+            self.bounded[name] = "d_vocab", int(tensor.min()), int(tensor.max())
         return tensor
 
-    def check_ids(self) -> None:
-        """Last of all, because d_vocab may be bound by an argument after the tokens."""
-        d_vocab, _ = self.sizes.get("d_vocab", (None, ""))
-        for name, ids in self.ids.items():
-            least, most = (int(ids.min()), int(ids.max())) if ids.numel() else (0, -1)
-            if least < 0 or (d_vocab is not None and most >= d_vocab):
-                allowed = "be 0 or more" if d_vocab is None else f"lie in 0 … {d_vocab - 1}"
-                raise self._fail(f"ids in {name} must {allowed}; {least} … {most} came.")
+    def check_bounds(self) -> None:
+        """Last of all, because the size of an axis may be bound by a later argument."""
+        for name, (axis, least, most) in self.bounded.items():
+            size, source = self.sizes.get(axis, (most + 1, ""))
+            if least < 0 or most >= size:
+                known = f", as {axis} is {size} in {source}" if source else ""
+                came = f"{least} … {most}" if least < most else f"{least}"
+                raise self._fail(f"{name} must lie in 0 … {size - 1}{known}; {came} came.")
 
     def _fail(self, text: str) -> ValueError:
         return ValueError(f"{self.function}: {text}")
 
     def _count(self, name: str, least: int, value: Any) -> int:
+        number = self._whole(name, least, value)
+        self._bind(name, number, name)
+        return number
+
+    def _whole(self, name: str, least: int, value: Any) -> int:
         try:
             number = operator.index(value)
         except TypeError:
@@ -134,7 +144,6 @@ class _Call:
             raise self._fail(
                 f"{name} must be a whole number, at least {least}; {value!r:.60} came."
             )
-        self._bind(name, number, name)
         return number
 
     def _model(self, name: str, axes: list[str], value: Any) -> Transformer:
