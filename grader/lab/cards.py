@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 HEADINGS = {
-    Status.PASS: ("✔ Right", "#2a9d6f"),
-    Status.PARTIAL: ("◐ Partly right", "#c98a00"),
-    Status.WRONG: ("✘ Not yet", "#d1495b"),
-    Status.NOT_ATTEMPTED: ("○ Not attempted", "#7a869a"),
-    Status.CRASHED: ("✘ Stopped with an error", "#d1495b"),
-    Status.TIMEOUT: ("✘ Too slow", "#d1495b"),
-    Status.OUT_OF_MEMORY: ("✘ Out of memory", "#d1495b"),
-    Status.RECEIVED: ("✉ Received", "#4477aa"),
-    Status.GRADER_ERROR: ("⚠ The grader failed", "#8e5bb5"),
+    Status.PASS: ("✔ PASS", "#2a9d6f"),
+    Status.PARTIAL: ("◐ PARTIAL", "#c98a00"),
+    Status.WRONG: ("✘ WRONG", "#d1495b"),
+    Status.NOT_ATTEMPTED: ("○ NOT ATTEMPTED", "#7a869a"),
+    Status.CRASHED: ("✘ CRASHED", "#d1495b"),
+    Status.TIMEOUT: ("✘ TIMEOUT", "#d1495b"),
+    Status.OUT_OF_MEMORY: ("✘ OUT OF MEMORY", "#d1495b"),
+    Status.RECEIVED: ("✉ RECEIVED", "#4477aa"),
+    Status.GRADER_ERROR: ("⚠ GRADER ERROR", "#8e5bb5"),
 }
 
 _CARD = """\

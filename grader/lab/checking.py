@@ -30,7 +30,7 @@ def check(function: Callable[..., Any]) -> Points:
     """
     exercise, trouble = _exercise_of(function)
     if exercise is None:
-        html, text = cards.notice("○ Nothing to check", trouble)
+        html, text = cards.notice("○ NOTHING TO CHECK", trouble)
         return showing.publish(Points(0.0, html), text)
     if _is_ours(function):
         verdict = _not_attempted(
