@@ -43,7 +43,7 @@ class Process:
         self._scratch = tempfile.TemporaryDirectory(
             prefix="grader-pupil-", ignore_cleanup_errors=True
         )
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115: open as long as the process
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = _spawn(self._complaints, self._scratch.name, memory_mib, folder)
         except OSError as error:

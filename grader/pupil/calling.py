@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from grader.pupil.capture import Printed, captured
@@ -61,7 +61,7 @@ def _ask(
     started = time.perf_counter()
     try:
         with timer, watch or contextlib.nullcontext():
-            value = function(*lent)
+            value = next(_with_exceptions_of_its_own(function, lent))
         reply = Reply(Outcome.ANSWERED, value)
     except KeyboardInterrupt:
         raise
@@ -70,6 +70,17 @@ def _ask(
     if timer.expired:  # also where the function caught TimeUp and answered all the same
         reply = _failure(TimeUp(), wall, function)
     return dataclasses.replace(reply, seconds=time.perf_counter() - started)
+
+
+def _with_exceptions_of_its_own(
+    function: Callable[..., Any], lent: tuple[Any, ...]
+) -> Iterator[Any]:
+    """A generator keeps its own ``sys.exc_info``.
+
+    Stopping a loop inside its ``except`` can leave Python believing that the exception is still being
+    handled; here that ends with the generator.
+    """
+    yield function(*lent)
 
 
 def _failure(error: BaseException, wall: float, function: Callable[..., Any]) -> Reply:

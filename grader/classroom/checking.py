@@ -1,0 +1,123 @@
+"""Grade one notebook: run it in a fresh process and judge every exercise of it.
+
+The same judge and the same words as in the notebook itself, but from a clean start, top to bottom:
+what only worked because of a cell that is gone fails here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grader.classroom.submission import NotebookUnreadable, Submission, read
+from grader.exercises import of_notebook
+from grader.judge.draw import fresh_seed
+from grader.judge.judge import judge
+from grader.judge.remote import ProcessPupil, PupilNotStarted
+from grader.judge.saying import grader_error
+from grader.judge.spec import Exercise
+from grader.judge.verdict import Status, Verdict
+from grader.pupil.runs import CellRun
+
+__all__ = ["NotebookResult", "NotebookUnreadable", "check_notebook"]
+
+MEMORY_MIB = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class NotebookResult:
+    """What became of one notebook.
+
+    notebook: which one of the course it is ("01-zero-layer"); edition: "" where its mark was lost
+    verdicts: one for every exercise of that notebook, in the course's order
+    cell_errors: the cells that stopped with an error, in order
+    notes: what was noticed about the file, in the learner's words
+    """
+
+    path: Path
+    notebook: str
+    edition: str
+    verdicts: tuple[Verdict, ...]
+    cell_errors: tuple[CellRun, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> float:
+        return sum(verdict.points for verdict in self.verdicts)
+
+    @property
+    def max_points(self) -> float:
+        return sum(verdict.max_points for verdict in self.verdicts)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "path": str(self.path),
+            "notebook": self.notebook,
+            "edition": self.edition,
+            "points": self.points,
+            "max_points": self.max_points,
+            "verdicts": [verdict.as_json() for verdict in self.verdicts],
+            "cell_errors": [dataclasses.asdict(run) for run in self.cell_errors],
+            "notes": list(self.notes),
+        }
+
+
+def check_notebook(path: str | os.PathLike[str], *, seed: int | None = None) -> NotebookResult:
+    """Run the notebook in a process of its own and judge all its exercises.
+
+    seed: what every exercise's cases are drawn from; fresh for each if None.
+    Raises NotebookUnreadable; whatever happens after that is a verdict.
+    """
+    submission = read(Path(path))
+    exercises = of_notebook(submission.notebook)
+    pupil = ProcessPupil(
+        submission.cells,
+        folder=submission.path.resolve().parent,
+        memory_mib=max([MEMORY_MIB, *(exercise.budget.memory_mib for exercise in exercises)]),
+    )
+    try:
+        with pupil:
+            judged = [judge(exercise, pupil, seed) for exercise in exercises]
+    except PupilNotStarted as error:
+        judged = [
+            grader_error(exercise, error, fresh_seed() if seed is None else seed, 0.0)
+            for exercise in exercises
+        ]
+    runs = {run.number: run for run in pupil.runs}
+    return NotebookResult(
+        path=submission.path,
+        notebook=submission.notebook,
+        edition=submission.edition,
+        verdicts=tuple(
+            _explained(verdict, exercise, submission, runs)
+            for verdict, exercise in zip(judged, exercises, strict=True)
+        ),
+        cell_errors=tuple(run for run in pupil.runs if run.error),
+        notes=submission.notes,
+    )
+
+
+def _explained(
+    verdict: Verdict, exercise: Exercise, submission: Submission, runs: Mapping[int, CellRun]
+) -> Verdict:
+    """Where no function was there to ask, say why: its cell failed, or it has another name."""
+    if verdict.status is not Status.NOT_ATTEMPTED or "was found" not in verdict.message:
+        return verdict
+    for number in reversed(submission.definitions.get(exercise.name, ())):
+        run = runs.get(number)
+        if run is not None and run.error:
+            return dataclasses.replace(
+                verdict,
+                status=Status.CRASHED,
+                message=f"The cell that defines {exercise.name} did not run through. {run.error}",
+                traceback=run.traceback,
+            )
+    near = difflib.get_close_matches(exercise.name, submission.definitions, n=1, cutoff=0.75)
+    if near and near[0] not in {e.name for e in of_notebook(submission.notebook)}:
+        hint = f" Did you rename it? The notebook defines {near[0]}."
+        return dataclasses.replace(verdict, message=verdict.message + hint)
+    return verdict
