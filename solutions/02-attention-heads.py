@@ -836,3 +836,25 @@ pictures.matrices(
 # sharp a head is lies in the size of $W_{QK}$, not in its direction. Or let `turn` be two steps. Or give
 # head 1 the OV circuit $-2$ instead of $2$: a head that *lowers* what it looks at. You will meet such
 # heads in notebook 07.
+
+# %% [markdown]
+# ## What you have shown
+#
+# | the paper says | you built |
+# |---|---|
+# | Heads move information between positions; the pattern says from where to where. | `attention_scores`, `causal_pattern`, `head_output` |
+# | Heads are independent and additive; concatenating them is the same as adding them. | `attention_layer`, `concat_equals_sum` |
+# | A head is two nearly separate computations: QK says where, OV says what. | `qk_circuit`, `ov_circuit` |
+# | With frozen patterns a head is linear: $A \otimes W_{OV}$. | `tensor_product` |
+# | The product of two heads is a head: $(A_2 A_1) \otimes (W_2 W_1)$ for columns. | `mixed_product` |
+# | Queries, keys and values are only a choice of coordinates, and both circuits have low rank. | `change_of_basis` |
+#
+# Three things to remember when you read papers or code. The paper's columns are our rows: $W_{QK}$ is the
+# same in both, $W_{OV}$ is transposed. A *score* is divided by $\sqrt{d_\text{head}}$, a *circuit* is not.
+# And a frozen pattern explains what a head did with one text; the reason why lies in QK.
+#
+# **Next:** notebook 03 puts a whole one-layer model together. You will read it like a table: this token
+# far back, that token here, so this one comes next. And you will find a bug that it cannot avoid.
+
+# %%
+progress()

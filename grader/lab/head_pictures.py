@@ -29,12 +29,12 @@ from grader.lab.picture_style import (
 
 _WHERE, _WHAT = SERIES[0], SERIES[1]
 _WIDTH, _HEIGHT = 1.75, 0.62
-_FAINTEST = 0.02  # attention below this is not drawn: a line for every pair would hide the rest
+_FAINTEST = 0.03  # attention below this is not drawn: a line for every pair would hide the rest
 
 
 def head_diagram(title: str = "") -> Figure:
     """One head's two sides: blue, where to look (QK); orange, what to copy (OV)."""
-    figure, grid = picture(10.0, 3.5)
+    figure, grid = picture(10.0, 3.5, title)
     place = grid[0, 0]
     boxes = {
         "x_q": (0.0, 2.9, "$x$ at the\ndestination", INK),
@@ -102,10 +102,12 @@ def attention_flow(
     if destination is not None and not 0 <= destination < count:
         raise ValueError(f"There is no destination {destination}; they count 0 … {count - 1}.")
     labels = labels_for(tokens, count, "Tokens") or []
-    figure, grid = picture(min(1.6 + 0.72 * count, 10.5), 2.9)
+    step = min(0.72, 9.0 / count)  # inches from token to token
+    left = -1.15 / step  # leaves room for the words "source" and "destination"
+    figure, grid = picture(1.5 + step * count, 2.9, title)
     place = grid[0, 0]
     with matplotlib.rc_context(STYLE):
-        place.set(xlim=(-1.5, count - 0.4), ylim=(-0.5, 1.35), title=title)
+        place.set(xlim=(left, count - 0.4), ylim=(-0.5, 1.35), title=title)
         place.axis("off")
         for dst, src in zip(*np.nonzero(weights > _FAINTEST), strict=True):
             chosen = destination is None or dst == destination
@@ -118,7 +120,7 @@ def attention_flow(
             if dst == destination:
                 place.text(src, -0.4, f"{strength:.2f}", ha="center", fontsize=8, color=ACCENT)
         for side, height, name in ((0.0, -0.18, "source"), (1.0, 1.18, "destination")):
-            place.text(-1.45, height, name, va="center", fontsize=9, color=INK, style="italic")
+            place.text(left, height, name, va="center", fontsize=9, color=INK, style="italic")
             for i, label in enumerate(labels):
                 bold = "bold" if side and i == destination else "normal"
                 place.text(i, height, label, ha="center", va="center", fontsize=9, weight=bold)
