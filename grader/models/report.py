@@ -212,13 +212,14 @@ _TERMS = (
 
 
 def _print_change() -> None:
-    print("  step   random loss  accuracy  prefix matching  previous token  gain on code")
-    for step, seen in change(checkpoints()):
-        print(
-            f"  {step:5d}  {seen['random_loss']:11.2f}  {seen['random_accuracy']:8.2f}"
-            f"  {seen['prefix_matching']:15.2f}  {seen['previous_token']:14.2f}"
-            f"  {seen['second_copy_gain']:12.2f}"
-        )
+    for of in card(CHECKPOINTS)["runs"]:
+        print(f"  {of}\n  step   random loss  accuracy  prefix matching  previous  gain on code")
+        for step, seen in change(checkpoints(of)):
+            print(
+                f"  {step:5d}  {seen['random_loss']:11.2f}  {seen['random_accuracy']:8.2f}"
+                f"  {seen['prefix_matching']:15.2f}  {seen['previous_token']:8.2f}"
+                f"  {seen['second_copy_gain']:12.2f}"
+            )
 
 
 def _arrow(before: float, after: float) -> str:

@@ -25,7 +25,9 @@ CHECKPOINTS = "two-layer-checkpoints"
 
 def names() -> list[str]:
     """The names of the shipped models, simplest first."""
-    cards = {path.stem: json.loads(path.read_text()) for path in WEIGHTS.glob("*.json")}
+    cards = {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in WEIGHTS.glob("*.json")
+    }
     return sorted(cards, key=lambda name: (cards[name]["order"], name))
 
 
@@ -37,7 +39,7 @@ def card(name: str) -> dict[str, Any]:
     path = WEIGHTS / f"{name}.json"
     if name not in names():
         raise ValueError(f"There is no model {name!r}; there are {', '.join(names())}.")
-    return dict(json.loads(path.read_text()))
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def load(name: str) -> Transformer:
@@ -49,14 +51,21 @@ def load(name: str) -> Transformer:
     return _read(list(files)[-1], files)
 
 
-def checkpoints(name: str = CHECKPOINTS) -> list[tuple[int, Transformer]]:
-    """Every snapshot of a model's training as (step, model), earliest first."""
-    described = card(name)
-    steps = described.get("checkpoint_steps")
-    if not isinstance(steps, list):
-        raise ValueError(f"{name} has no checkpoints; {CHECKPOINTS} has.")
-    files = described["files"]
-    return [(step, _read(file, files)) for step, file in zip(steps, files, strict=True)]
+def checkpoints(of: str = "two-layer-curriculum") -> list[tuple[int, Transformer]]:
+    """Snapshots through the change of ``of``'s training as (step, model), earliest first.
+
+    Raises ValueError listing the models that have them.
+    """
+    described = card(CHECKPOINTS)
+    if of not in described["runs"]:
+        raise ValueError(
+            f"There are no checkpoints of {of!r}; {', '.join(described['runs'])} have."
+        )
+    run = described["runs"][of]
+    return [
+        (step, _read(file, described["files"]))
+        for step, file in zip(run["steps"], run["files"], strict=True)
+    ]
 
 
 def _read(file: str, files: dict[str, str]) -> Transformer:
@@ -94,7 +103,7 @@ def floors() -> list[dict[str, Any]]:
     Each case: ``name``, ``tokens`` (pos,) int64, ``d_vocab``, ``d_model``, ``floor`` (nats) and
     ``how`` it was computed. See ``recipes/floors.py``.
     """
-    cases = json.loads((HERE / "floors.json").read_text())
+    cases = json.loads((HERE / "floors.json").read_text(encoding="utf-8"))
     tokens = load_file(HERE / "floors.safetensors")
     return [
         {**case, "tokens": torch.from_numpy(tokens[case["name"]].astype("int64"))} for case in cases

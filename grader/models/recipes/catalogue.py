@@ -23,7 +23,7 @@ N_CTX = 256
 ZERO_LAYER = {"d_model": 128, "steps": 800, "seed": 0}
 ZERO_LAYER_WIDTHS = (16, 32, 64, 128, 256)
 
-_TEXT = {"batch": 6, "length": N_CTX}
+_ON_TEXT = Stage(0, batch=6, length=N_CTX, muon_lr=0.015, adam_lr=0.005, decay_from=0.25)
 
 RECIPES = {
     "one-layer": Recipe(
@@ -31,14 +31,14 @@ RECIPES = {
         "Natural text, no start token, eight heads.",
         n_layers=1,
         n_heads=8,
-        stages=(Stage(4000, **_TEXT, muon_lr=0.02, adam_lr=0.006, decay_from=0.25),),
+        stages=(replace(_ON_TEXT, steps=4000, muon_lr=0.02, adam_lr=0.006),),
     ),
     "two-layer": Recipe(
         "two-layer",
         "Natural text alone, no start token. Induction grows slowly, while the learning rate falls.",
         n_layers=2,
         n_heads=4,
-        stages=(Stage(9000, **_TEXT, muon_lr=0.015, adam_lr=0.005, decay_from=0.25),),
+        stages=(replace(_ON_TEXT, steps=9000),),
     ),
     "two-layer-curriculum": Recipe(
         "two-layer-curriculum",
@@ -53,14 +53,8 @@ RECIPES = {
                 800, batch=16, length=97, muon_lr=0.02, adam_lr=0.006,
                 repeats=1.0, decay_from=0.99, end=1.0,
             ),
-            Stage(
-                1400, **_TEXT, muon_lr=0.015, adam_lr=0.005,
-                repeats=0.25, decay_from=0.99, end=1.0,
-            ),
-            Stage(
-                2600, **_TEXT, muon_lr=0.015, adam_lr=0.005,
-                repeats=0.1, decay_from=0.0, warm_up=1,
-            ),
+            replace(_ON_TEXT, steps=1400, repeats=0.25, decay_from=0.99, end=1.0),
+            replace(_ON_TEXT, steps=2600, repeats=0.1, decay_from=0.0, warm_up=1),
         ),
     ),
 }  # fmt: skip

@@ -160,7 +160,7 @@ def _read_web(files: dict[str, bytes]) -> list[Document]:
     Each testament is a file of zlib blocks; its index (``.bzs``) holds 12 bytes a block: offset,
     packed size, unpacked size. Inside is OSIS XML, one book a block.
     """
-    documents = []
+    documents: list[Document] = []
     for testament in ("ot", "nt"):
         index = next(raw for name, raw in files.items() if name.endswith(f"{testament}.bzs"))
         blocks = next(raw for name, raw in files.items() if name.endswith(f"{testament}.bzz"))
@@ -250,7 +250,7 @@ def build(sources: Path, out: Path) -> dict[str, Any]:
     }
     save_file(corpus, out / "corpus.safetensors")
     save_file(sample, out / "sample.safetensors")
-    counts = sum(bigram_counts(tokens) for tokens in corpus.values())
+    counts = np.sum([bigram_counts(tokens) for tokens in corpus.values()], axis=0)
     write_counts(out / "bigrams.npz", counts)
     sheet = _data_sheet(documents, corpus, sample)
     (out / "corpus.json").write_text(json.dumps(sheet, indent=1) + "\n")

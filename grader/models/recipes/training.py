@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -84,7 +84,7 @@ class Recipe:
 
 
 class Run:
-    """One training run in a folder: ``state.pt``, ``log.jsonl`` and ``snapshots/``."""
+    """One training run in a folder: ``recipe.json``, ``state.pt``, ``log.jsonl``, ``snapshots/``."""
 
     def __init__(self, recipe: Recipe, folder: Path, corpus: dict[str, Tensor]) -> None:
         self.recipe, self.folder, self.corpus = recipe, folder, corpus
@@ -196,6 +196,7 @@ def run(
     started, smooth = time.monotonic(), None
     if training.step == 0:
         (folder / "log.jsonl").unlink(missing_ok=True)
+        (folder / "recipe.json").write_text(json.dumps(asdict(recipe), indent=1) + "\n")
         training.note(None, 0.0)
         if 0 in snapshots:
             training.snapshot()
