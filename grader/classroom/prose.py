@@ -55,7 +55,8 @@ def telling_flaws(exercise: Exercise, solution: str) -> Iterator[str]:
     texts |= {f"the message of {m.name}": m.message for m in exercise.mistakes}
     for where, text in texts.items():
         for line in sorted(lines):
-            if len(line) >= sources.TELLING and line in _tight(text):
+            whole = not line.endswith(("(", "[", "{", ",")) and len(line) >= sources.TELLING
+            if whole and line in _tight(text):
                 yield f"{where} prints a line of the solution: {line}"
 
 

@@ -15,7 +15,7 @@ from grader.classroom import prose, solving, sources
 from grader.classroom.sources import Source, SourceError
 from grader.judge.draw import Draw
 from grader.judge.judge import judge
-from grader.judge.slips import slips_of
+from grader.judge.slips import remembered, slips_of
 from grader.judge.spec import Exercise
 from grader.judge.verdict import Status, Verdict
 from grader.pupil.calling import InProcess
@@ -107,8 +107,9 @@ def _problems(
                 *prose.stub_flaws(exercise, cell),
             ):
                 yield Problem(exercise.name, flaw)
+    reference, exercise = exercise.reference, remembered(exercise)
     yield from _stub_problems(exercise, source, seeds[0])
-    yield from _must_pass(exercise, "the reference", exercise.reference, seeds)
+    yield from _must_pass(exercise, "the reference", reference, seeds)
     if exercise.name in solved:
         yield from _must_pass(exercise, "the notebook's solution", solved[exercise.name], seeds)
     for variant in exercise.variants:

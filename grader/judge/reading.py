@@ -56,12 +56,7 @@ def read_like(raw: Any, expected: Any) -> Any:
 
 def read_tensor(raw: Any, expected: Tensor) -> Tensor:
     """One array or number as float64 in the shape of ``expected`` (complex128 if that is complex)."""
-    value = _to_tensor(raw)
-    if value.dtype in HALF:
-        raise Unreadable(
-            "half_precision",
-            f"The result is in {str(value.dtype).removeprefix('torch.')}, which keeps three digits. Answer in float32 or float64.",
-        )
+    value = _in_full(_to_tensor(raw))
     if value.dtype == torch.bool and expected.dtype != torch.bool:
         raise Unreadable(
             "wrong_type", "The result holds True and False where numbers were asked for."
@@ -89,7 +84,7 @@ def read_model(raw: Any) -> Transformer:
     else:
         raise _wrong_type(raw, "a model (or its seven weights in a dict)")
     try:
-        tensors = {name: _to_tensor(weights[name]).double() for name in WEIGHTS}
+        tensors = {name: _in_full(_to_tensor(weights[name])).double() for name in WEIGHTS}
         return Transformer.from_weights(
             {**tensors, "pos_in_stream": bool(weights.get("pos_in_stream", False))}
         )
@@ -130,6 +125,15 @@ def _to_tensor(raw: Any) -> Tensor:
             "The result is a list of arrays of different shapes where one array was asked for.",
         )
     raise _wrong_type(raw, "an array of numbers")
+
+
+def _in_full(value: Tensor) -> Tensor:
+    if value.dtype in HALF:
+        raise Unreadable(
+            "half_precision",
+            f"The result is in {str(value.dtype).removeprefix('torch.')}, which keeps three digits. Answer in float32 or float64.",
+        )
+    return value
 
 
 def _without_zero_imaginary(value: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ programming slips in the course's list of learners' mistakes.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,23 +37,23 @@ class Slip:
 
 def slips_of(exercise: Exercise, cases: Sequence[Case]) -> list[tuple[Slip, Answer]]:
     """The slips an answer to this exercise can have, with the function that has each."""
-    right = _remembered(exercise.reference)
-    made = ((slip, slip.make(right, cases)) for slip in SLIPS)
+    made = ((slip, slip.make(exercise.reference, cases)) for slip in SLIPS)
     return [(slip, answer) for slip, answer in made if answer is not None]
 
 
-def _remembered(reference: Answer) -> Answer:
-    """The reference, which computes each question once: every slip is put the same ones."""
+def remembered(exercise: Exercise) -> Exercise:
+    """The exercise with a reference that computes each question once, for judging many answers."""
     known: list[tuple[tuple[Any, ...], Any]] = []
 
-    def right(*args: Any) -> Any:
+    @functools.wraps(exercise.reference)
+    def reference(*args: Any) -> Any:
         for asked, result in known:
             if same(asked, args):
                 return clone(result)
-        known.append((clone(args), reference(*args)))
+        known.append((clone(args), exercise.reference(*args)))
         return clone(known[-1][1])
 
-    return right
+    return dataclasses.replace(exercise, reference=reference)
 
 
 def _on_result(change: Callable[[Any], Any], whole: bool = False) -> Callable[..., Answer | None]:
