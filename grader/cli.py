@@ -109,6 +109,28 @@ def status(as_json: bool) -> None:
         _say(progress_map.as_text(course))
 
 
+@cli.command(epilog=_exits("every exercise of the notebook is passed", "some are not"))
+@click.argument("notebook", type=click.Path(exists=True, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+@click.option("--seed", type=int, help="Judge with these questions, to replay a verdict.")
+def check(notebook: Path, as_json: bool, seed: int | None) -> None:
+    """Run a whole NOTEBOOK in a fresh process and judge every exercise in it.
+
+    The same judge and the same words as in the notebook. Your progress stays as it is.
+    """
+    from grader.classroom import checking
+
+    with _refusing(checking.NotebookUnreadable), _bar(f"running {notebook.name}"):
+        result = checking.check_notebook(notebook, seed=seed)
+    if as_json:
+        _print_json(result.as_json())
+    else:
+        from grader.classroom import told
+
+        _say(told.notebook_result(result))
+    sys.exit(0 if all(verdict.passed for verdict in result.verdicts) else 1)
+
+
 @cli.command(epilog=_exits("every file is as its sources give it", "with --check: some are not"))
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
@@ -174,6 +196,44 @@ def validate(names: tuple[str, ...], as_json: bool) -> None:
     sys.exit(1 if problems else 0)
 
 
+@cli.command(epilog=_exits("the model is made"))
+@click.argument("name")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("models"),
+    show_default=True,
+    help="The folder for the weights, the log and the checkpoints.",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of the training text [default: OUT/corpus].",
+)
+@click.option("--seed", type=int, help="Another seed than the shipped model's.")
+def train(name: str, out: Path, corpus: Path | None, seed: int | None) -> None:
+    """Make the shipped model NAME again from its recipe.
+
+    Ended and called again, it goes on from the last checkpoint.
+    """
+    from grader.models.recipes import catalogue
+
+    with _refusing(ValueError, OSError):
+        cost = catalogue.cost(name)
+        _say(f"{name}: about {cost['minutes']:g} minutes on one core.")
+        with _bar(name) as advance:
+            catalogue.train(
+                name,
+                out=out,
+                corpus=corpus,
+                seed=seed,
+                progress=lambda step, steps, loss: advance(
+                    f"step {step} of {steps}, loss {loss:.3f} nats"
+                ),
+            )
+    _say(f"The model is in {out / f'{name}.safetensors'}.")
+
+
 @cli.command(epilog=_exits("a learner has all that is needed", "something is missing"))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
 def doctor(as_json: bool) -> None:
@@ -217,7 +277,7 @@ def _bar(label: str) -> Iterator[Any]:
     from rich.console import Console
 
     with Console(stderr=True).status(label) as line:
-        yield lambda step: line.update(f"{label}: {step} done")
+        yield lambda step: line.update(f"{label}: {step}")
 
 
 def _say(text: str, *, err: bool = False) -> None:

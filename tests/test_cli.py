@@ -12,16 +12,13 @@ from typing import Any
 
 import click
 import pytest
+import toy_editions as toy
 from click.testing import CliRunner, Result
 
 import grader
 from grader import cli, resources
 from grader.lab import proof, server, starting, terminal
 from grader.lab.proof import Proof
-
-sys.path.insert(0, str(Path(__file__).parent / "lab"))
-
-import toy_editions as toy
 
 COMMANDS = sorted(cli.cli.commands)
 

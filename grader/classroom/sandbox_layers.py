@@ -36,7 +36,7 @@ def _bubblewrap() -> Layer:
         return "note", "bubblewrap is not installed", "sudo apt-get install bubblewrap"
     try:
         done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=10, check=False
+            [path, "--version"], capture_output=True, encoding="utf-8", timeout=10, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
         return "note", f"{path} can't be run: {error}", "sudo apt-get install bubblewrap"
@@ -79,6 +79,6 @@ def _seccomp() -> Layer:
 
 def _line(path: str) -> str:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return ""

@@ -73,13 +73,17 @@ def test_the_style_does_not_leak_into_the_learners_own_plots() -> None:
     ("token", "label"),
     [
         (" cat", "·cat"),
+        ("head 0.1", "head 0.1"),
+        ("   ", "···"),
+        ("a ", "a·"),
         ("\n", "⏎"),
+        ("\n  ", "⏎··"),
         ("\tx", "⇥x"),
         ("$x$", r"\$x\$"),
         ("", "∅"),
         ("\x00", r"\x00"),
         ("中", r"\u4e2d"),
-        ("a" * 40, "a" * 13 + "…"),
+        ("a" * 40, "a" * 15 + "…"),
         (7, "7"),
     ],
 )

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
+from served import announced, lines_of
 
 from grader.lab import server
 
@@ -37,59 +34,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def get(address: str, path: str, token: str) -> tuple[int, str]:
-    request = urllib.request.Request(
-        f"{address}/{path}", headers={"Authorization": f"token {token}"} if token else {}
-    )
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with direct.open(request, timeout=30) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, ""
-
-
-def lines_of(process: subprocess.Popen[str]) -> queue.Queue[str]:
-    """What the process prints, line by line, read beside the test so that no wait lasts forever."""
-    lines: queue.Queue[str] = queue.Queue()
-    assert process.stdout is not None
-    stdout = process.stdout
-
-    def read() -> None:
-        for line in stdout:
-            lines.put(line)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="a test can't press Ctrl-C there")
 def test_it_serves_the_folder_with_a_token_and_ends_on_ctrl_c(folder: Path) -> None:
     command = [sys.executable, "-c", _SERVE, str(folder)]
     environment = os.environ | {"JUPYTER_CONFIG_DIR": str(folder / "config")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
-            lines, said = lines_of(process), ""
-            while "Ctrl-C" not in said:
-                said += lines.get(timeout=90)
-            found = re.search(r"(http://127\.0\.0\.1:(\d+))/lab(\S*)\?token=(\w+)", said)
-            assert found, said
-            address, port, page, token = found.groups()
-            assert page == "/tree/00-first/00-first.ipynb"
-            assert json.loads(get(address, "api/status", token)[1])["kernels"] == 0
-            assert '"hello.txt"' in get(address, "api/contents/", token)[1]
-            assert get(address, "api/contents/", "")[0] == 403
-            status, lab = get(address, "lab", token)
+            lines = lines_of(process)
+            lab = announced(lines)
+            assert lab.page == "/tree/00-first/00-first.ipynb"
+            assert json.loads(lab.get("api/status")[1])["kernels"] == 0
+            assert '"hello.txt"' in lab.get("api/contents/")[1]
+            assert lab.get("api/contents/", token="")[0] == 403
+            status, page = lab.get("lab")
             assert status == 200
-            assert re.search(r'"news": *{"disabled": *true}', lab), "it would ask the internet"
+            assert re.search(r'"news": *{"disabled": *true}', page), "it would ask the internet"
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
         said = "".join(lines.get(timeout=5) for _ in range(2))
         assert f"saved in {folder}" in said
     with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
-        probe.connect(("127.0.0.1", int(port)))
+        probe.connect(("127.0.0.1", lab.port))
 
 
 def test_a_port_in_use_is_said(folder: Path) -> None:
