@@ -181,6 +181,12 @@ def knock_out_composition(tokens: Tensor, model: Transformer, kind: str) -> Tens
     return (stream + written.sum(dim=0)) @ model.W_U
 
 
+@shaped(
+    pattern_1="... mid src",
+    W_OV_1="... d_model d_model",
+    pattern_2="... dst mid",
+    W_OV_2="... d_model d_model",
+)
 def virtual_head(
     pattern_1: Tensor, W_OV_1: Tensor, pattern_2: Tensor, W_OV_2: Tensor
 ) -> tuple[Tensor, Tensor]:

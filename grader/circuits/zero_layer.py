@@ -88,7 +88,7 @@ def bigram_entropy(counts: Tensor) -> Tensor:
     return ((wide.xlogy(row) - wide.xlogy(wide)).sum() / wide.sum()).to(c.dtype)
 
 
-@shaped(counts="number: current next")
+@shaped(counts="number: current next", log_probs="current next")
 def table_loss(counts: Tensor, log_probs: Tensor) -> Tensor:
     """The mean loss of a bigram table on a text with these counts, in nats (module docstring).
 

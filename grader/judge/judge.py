@@ -8,7 +8,7 @@ read, is a GRADER_ERROR. Everything after the hand-over is the learner's verdict
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from grader.judge.reading import Unreadable
 from grader.judge.saying import grader_error, say
 from grader.judge.spec import Case, Exercise
 from grader.judge.verdict import Verdict
+from grader.pupil.calling import InProcess
 from grader.pupil.copies import clone
 from grader.pupil.reply import Outcome, Pupil, Reply
 from grader.transformer import Transformer
@@ -59,6 +60,11 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
         return say(exercise, asked, seed, time.perf_counter() - started)
     except Exception as error:
         return grader_error(exercise, error, seed, time.perf_counter() - started)
+
+
+def judge_here(exercise: Exercise, answer: Callable[..., Any], seed: int | None = None) -> Verdict:
+    """`judge` a function in this very process: for a learner's own notebook, never a stranger's."""
+    return judge(exercise, InProcess({exercise.name: answer}), seed)
 
 
 def _expect(exercise: Exercise, case: Case) -> Question:

@@ -10,13 +10,12 @@ from typing import Any
 import grader
 from grader import answers
 from grader.exercises import find, registry
-from grader.judge.judge import judge
+from grader.judge.judge import judge_here
 from grader.judge.spec import Exercise
 from grader.judge.verdict import Status, Verdict
 from grader.lab import cards, showing
 from grader.lab import progress as kept
 from grader.lab.showing import Points
-from grader.pupil.calling import InProcess
 
 _OURS = Path(grader.__file__).resolve().parent
 
@@ -37,7 +36,7 @@ def check(function: Callable[..., Any]) -> Points:
             exercise, "This is the course's own reference. Give your function."
         )
     else:
-        verdict = judge(exercise, InProcess({exercise.name: function}))
+        verdict = judge_here(exercise, function)
     notes = (*verdict.notes, *_record(verdict), *_next_step(exercise, verdict))
     html, text = cards.verdict_card(verdict, notes)
     return showing.publish(Points(verdict.points, html), text)
