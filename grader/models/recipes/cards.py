@@ -33,6 +33,7 @@ def store(model: Transformer, file: str) -> tuple[Transformer, str]:
     path = WEIGHTS / file
     path.parent.mkdir(parents=True, exist_ok=True)
     model.to(torch.float16).save(path)
+    path.chmod(0o644)  # a temporary file's rights are its maker's alone; a package is for everybody
     return Transformer.load(path), hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -31,7 +31,7 @@ RECIPES = {
         "Natural text, no start token, eight heads.",
         n_layers=1,
         n_heads=8,
-        stages=(replace(_ON_TEXT, steps=4000, muon_lr=0.02, adam_lr=0.006),),
+        stages=(replace(_ON_TEXT, steps=3600, muon_lr=0.02, adam_lr=0.006),),
     ),
     "two-layer": Recipe(
         "two-layer",

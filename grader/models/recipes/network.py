@@ -53,6 +53,10 @@ class Network(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(batch, pos) → (batch, pos, d_vocab)."""
+        return self.stream(tokens) @ self.W_U
+
+    def stream(self, tokens: Tensor) -> Tensor:
+        """(batch, pos) → the residual stream after the last layer, (batch, pos, d_model)."""
         x = F.embedding(tokens, self.W_E)
         for layer in range(len(self.W_Q)):
             placed = x + self.W_pos[: tokens.shape[1]]
@@ -62,7 +66,7 @@ class Network(nn.Module):
             )
             z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + z.transpose(1, 2).flatten(2) @ self.W_O[layer].flatten(0, 1)
-        return x @ self.W_U
+        return x
 
     @staticmethod
     def _heads(x: Tensor, weight: Tensor) -> Tensor:
@@ -73,8 +77,8 @@ class Network(nn.Module):
 
     def loss(self, tokens: Tensor) -> Tensor:
         """(batch, pos) → mean loss of every prediction in nats."""
-        logits = self(tokens)[:, :-1]
-        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        before = self.stream(tokens)[:, :-1].flatten(0, 1)
+        return F.cross_entropy(before @ self.W_U, tokens[:, 1:].flatten())
 
     def to_transformer(self) -> Transformer:
         names = ("W_E", "W_U", "W_pos", "W_Q", "W_K", "W_V", "W_O")
