@@ -135,6 +135,24 @@ def test_an_untouched_notebook_becomes_the_released_one() -> None:
     assert carried(toy.first(), released).notebook == released
 
 
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+def test_an_answer_whose_cell_became_text_is_not_lost(kind: str) -> None:
+    mine = answered()
+    mine["cells"][3] |= {"cell_type": kind}
+    merged = carried(mine)
+    assert ANSWER in sources(merged)
+    assert merged.answers == []
+
+
+def test_two_answers_in_one_cell_are_both_carried() -> None:
+    both = f"{ANSWER}\n\n{toy.solved('beta')}"
+    mine = answered(both)
+    del mine["cells"][6]
+    merged = carried(mine)
+    assert toy.source_of(merged.notebook, "alpha") == both
+    assert toy.source_of(merged.notebook, "beta") == both
+
+
 def test_own_cells_stay_behind_the_cell_they_stood_behind() -> None:
     mine = answered()
     mine["cells"].insert(0, toy.prose("My notes", "own-0"))

@@ -52,6 +52,8 @@ def test_it_serves_the_folder_with_a_token_and_ends_on_ctrl_c(folder: Path) -> N
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
+        log = (folder / ".transformer-circuits" / "jupyter.log").read_text(encoding="utf-8")
+        assert lab.token not in log, "others may be able to read the log"
         said = "".join(lines.get(timeout=5) for _ in range(2))
         assert f"saved in {folder}" in said
     with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
