@@ -24,7 +24,8 @@ from grader.pupil.wire import WireError
 
 __all__ = ["ProcessPupil", "PupilNotStarted"]
 
-GRACE = 3.0  # seconds that a timer inside the process gets to work before the process is killed
+GRACE = 10.0  # seconds that a timer inside the process gets to work before the process is killed
+WARMING_UP = 30.0  # watching memory makes torch import much, once
 LEAST_FOR_A_CELL = 2.0
 _LONGEST = {"error": 2_000, "traceback": 20_000, "printed": 3_000}
 _GENERATORS = ("torch", "numpy", "random")
@@ -90,9 +91,10 @@ class ProcessPupil:
             "do": "call", "id": self._asked, "name": name, "args": args, "wall": wall,
             "watch_memory": watch_memory,
         }  # fmt: skip
+        deadline = wall + GRACE + (WARMING_UP if watch_memory else 0.0)
         started = time.monotonic()
         try:
-            return _read_reply(process.ask(question, wall + GRACE), self._asked, len(args))
+            return _read_reply(process.ask(question, deadline), self._asked, len(args))
         except Gone as gone:
             lost = Reply(gone.outcome, error=str(gone), seconds=time.monotonic() - started)
         except WireError as error:

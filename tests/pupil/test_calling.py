@@ -175,7 +175,9 @@ def loud(x):
 reply = call(loud, (torch.ones(1),), 5.0)
 print(sorted(set(reply.printed) & set("ABCDE")), reply.error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
     assert done.stdout == "['A', 'B', 'C', 'D', 'E'] ValueError: F\n"
 
@@ -305,7 +307,7 @@ def loop_in_c():
 
 def loop_that_catches_all():
     while True:
-        try:
+        try:  # noqa: SIM105
             time.sleep(30)
         except:  # noqa: E722
             pass
@@ -335,7 +337,14 @@ def answer_in_spite_of_it():
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 @pytest.mark.parametrize(
     "endless",
-    [loop, loop_in_c, loop_that_catches_all, loop_that_prints, loop_with_suppress, answer_in_spite_of_it],
+    [
+        loop,
+        loop_in_c,
+        loop_that_catches_all,
+        loop_that_prints,
+        loop_with_suppress,
+        answer_in_spite_of_it,
+    ],
 )
 def test_a_loop_is_stopped_and_the_next_call_is_free_of_it(endless) -> None:
     reply = ask(endless, wall=0.1)
