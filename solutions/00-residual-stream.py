@@ -19,7 +19,7 @@
 # %%
 import torch
 
-from grader import check, hint, progress, solution
+from grader import check, hint, models, progress, solution
 from grader.lab import pictures
 from grader.transformer import Transformer
 
@@ -168,6 +168,7 @@ pictures.stream_diagram(
 # a sum, you can ask each of them alone what it did. And a model may have no layers at all, as the
 # one in the next notebook. Your function should not mind.
 
+
 # %% answer
 def residual_stream(embedding, layer_outputs):
     """The residual stream at every moment.
@@ -248,6 +249,7 @@ layer_outputs = cache.head_out.sum(dim=1)
 # A *component* is any part of the stream: the embedding, a head's output, a whole layer's. Give the
 # logits that each component writes. This reading of a model is called *direct logit attribution*,
 # and you will use it in nearly every notebook from here on.
+
 
 # %% answer
 def component_logits(components, W_U):
@@ -332,6 +334,7 @@ pictures.stream_diagram(
 # It's a short answer; the point is which way round. Write the axes beside each matrix before you
 # multiply. That habit will save you hours in notebooks 03 and 04.
 
+
 # %% answer
 def virtual_weights(W_out, W_in):
     """How a later layer reads an earlier one, through the stream.
@@ -406,6 +409,7 @@ pictures.matrix(
 # heads at once. Some models add `W_pos` to the stream itself (`model.pos_in_stream` is then `True`);
 # `with_weights` keeps that setting.
 
+
 # %% answer
 def rotate_residual_stream(model, R):
     """The same model in other coordinates of its stream.
@@ -434,8 +438,8 @@ check(rotate_residual_stream)
 # %% [markdown]
 # **What you showed.** If you look at single coordinates of the stream, you look at an arbitrary
 # choice. The picture shows the same eight stream vectors of the toy model twice: as they are, and
-# after a random rotation. Every number changed. The table of their inner products, on the right in
-# each row of pictures below, did not.
+# after a random rotation. Every number is another. What stays is how the vectors lie to each other:
+# their lengths and all inner products.
 
 # %%
 gaussian = torch.randn(24, 24, generator=torch.Generator().manual_seed(1))
@@ -450,14 +454,9 @@ pictures.matrix(
     title="The same stream in two bases",
 )
 
-# %% demo
-pictures.matrix(
-    (stream @ R) @ (stream @ R).T - stream @ stream.T,
-    rows=[words[t] for t in tokens],
-    columns=[words[t] for t in tokens],
-    axes=("position", "position"),
-    title="Inner products after turning minus before: all zero",
-)
+# %%
+turned = stream @ R
+(turned @ turned.T - stream @ stream.T).abs().max()  # zero, up to rounding
 
 # %% [markdown]
 # **A later finding.** The argument says that the *equations* prefer no direction. It doesn't say
@@ -473,6 +472,7 @@ pictures.matrix(
 # powers. For a Gaussian it is 3. A few coordinates that stick out make it large, and a random
 # rotation, which mixes all coordinates, brings it back to about 3.
 
+
 # %%
 def kurtosis(x):
     """Mean fourth power over squared mean square: 3 for a Gaussian, large for outliers."""
@@ -480,16 +480,17 @@ def kurtosis(x):
 
 
 generator = torch.Generator().manual_seed(2)
-plain = torch.randn(500, 24, generator=generator)
+plain = torch.randn(200, 256, generator=generator)
 spiky = plain.clone()
 spiky[:, 7] *= 10  # one dimension sticks out
+mixed, _ = torch.linalg.qr(torch.randn(256, 256, generator=generator))  # a random rotation
 
 # %% demo
 pictures.bars(
-    [kurtosis(plain), kurtosis(plain @ R), kurtosis(spiky), kurtosis(spiky @ R)],
-    ["no basis", "turned", "spike at 7", "turned"],
+    [kurtosis(plain), kurtosis(plain @ mixed), kurtosis(spiky), kurtosis(spiky @ mixed)],
+    ["plain", "plain, turned", "spiky", "spiky, turned"],
     y_label="kurtosis",
-    x_label="500 random stream vectors",
+    x_label="200 random stream vectors of 256 dimensions",
     title="A special dimension shows, until you rotate",
     levels={"Gaussian": 3.0},
 )
@@ -539,6 +540,7 @@ pictures.bars(
 # there are columns: use the numerical rank, the number of singular values that are not zero up to
 # rounding. And a $W_\text{out}$ of zeros writes nothing; call its overlap 0.
 
+
 # %% answer
 def read_write_overlap(W_out, W_in):
     """The share of what W_out writes that lies where W_in reads.
@@ -569,6 +571,7 @@ check(read_write_overlap)
 # heads that know nothing of each other overlap by about $d_\text{head} / d_\text{model}$, and only
 # more (or less!) than that is news.
 
+
 # %%
 def random_overlap(d_model, d_head, seed):
     """The overlap of a random writer with a random reader, by an orthonormal basis of the reader."""
@@ -595,6 +598,7 @@ pictures.lines(
 # angles, but very many that are *nearly* so. The cosine of two random directions is about
 # $1/\sqrt{n}$. With d_model in the thousands, a model can use far more directions than it has
 # dimensions, at the price of a little noise.
+
 
 # %%
 def typical_cosine(n):
@@ -641,12 +645,12 @@ before = toy.W_E[tokens]
 after = before + pattern @ before @ W_V_eraser @ W_O_eraser
 
 # %% demo
-pictures.bars(
-    torch.cat([before @ d, after @ d]),
-    [*(words[t] for t in tokens), *(words[t] + "′" for t in tokens)],
-    y_label="component along d",
-    x_label="position: before, then after the head (′)",
-    title="A head that erases",
+pictures.matrix(
+    torch.stack([before @ d, after @ d]),
+    rows=["before the head", "after the head"],
+    columns=[words[t] for t in tokens],
+    axes=("the stream", "position (its token)"),
+    title="How much of the direction d is in the stream",
 )
 
 # %% [markdown]
@@ -663,6 +667,99 @@ pictures.bars(
 # positive eigenvalues. Notebook 03 makes a score of this, and shows when not to trust it.
 #
 # </details>
+
+# %% [markdown]
+# ## 7 · Read it in a trained model
+#
+# Random weights show what is true of *every* transformer. What training makes of it is another
+# question. So let's train a small one, here and now: two layers of four heads, on a sample of
+# English text that comes with the course, cut into 512 kinds of tokens. It takes about ten seconds,
+# and it will be a poor model. Even so it is no longer random.
+
+
+# %%
+def train(text, steps, seed=0):
+    """A small two-layer model of the text (pos,), and its loss at each step."""
+    generator = torch.Generator().manual_seed(seed)
+    start = Transformer.random(
+        n_layers=2, n_heads=4, d_model=64, d_head=16, d_vocab=512, n_ctx=48, generator=generator
+    )
+    model = start.with_weights(**{name: 0.3 * w for name, w in start.weights().items()})
+    optimizer = torch.optim.AdamW([w.requires_grad_() for w in model.parameters()], lr=3e-3)
+    losses = []
+    for _ in range(steps):
+        rows = text[torch.randint(len(text) - 48, (16, 1), generator=generator) + torch.arange(48)]
+        predictions = model(rows)[:, :-1].flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(predictions, rows[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model.clone(), losses
+
+
+# %% demo
+tokenizer = models.tokenizer("small")
+text = tokenizer.encode(models.sample_text("english"))
+trained, losses = train(text, steps=200)
+pictures.lines(
+    {"loss": losses},
+    x_label="training step",
+    y_label="loss (nats per token)",
+    title="Learning to predict the next token",
+    levels={"guessing": torch.tensor(512.0).log()},
+)
+
+# %% [markdown]
+# **Who predicts?** Take a stretch of text and split the prediction by author, as in section 2. For
+# each part, the bar shows how far it lifts the *true* next token above the average token, as a mean
+# over all positions.
+
+# %% demo
+rows = text[5000:5048]
+_, seen = trained.run_with_cache(rows)
+authors = torch.cat([seen.stream[:1], seen.head_out.flatten(0, 1)])
+lifts = authors[:, :-1] @ trained.W_U
+lifts = lifts - lifts.mean(dim=-1, keepdim=True)
+true_next = lifts[:, torch.arange(47), rows[1:]].mean(dim=1)
+pictures.bars(
+    true_next,
+    ["embed", *(f"{i}.{j}" for i in range(2) for j in range(4))],
+    x_label="the embedding, then each head (layer.head)",
+    y_label="logits for the true next token",
+    title="Who lifts the true next token",
+)
+
+# %% [markdown]
+# **Who listens to whom?** For each head of layer 0 and each head of layer 1: which share of what the
+# first one writes can the second one see with its keys? Two random heads would overlap by
+# d_head / d_model = 1/4, so that is subtracted. Red means that they share more of the stream than
+# chance would give them.
+
+# %% demo
+readers = [torch.linalg.qr(W_K).Q for W_K in trained.W_K[1]]  # an orthonormal basis of each
+shares = torch.stack(
+    [
+        torch.stack([(W_O @ basis).square().sum() / W_O.square().sum() for basis in readers])
+        for W_O in trained.W_O[0]
+    ]
+)
+pictures.matrix(
+    shares - 1 / 4,
+    rows=[f"head 0.{i}" for i in range(4)],
+    columns=[f"head 1.{j}" for j in range(4)],
+    axes=("writes", "reads, into its keys"),
+    title="Overlap after training, minus chance",
+)
+
+# %% [markdown]
+# Compare this with the picture of *no structure* in section 3. A few seconds of training were enough
+# for writers and readers to find common directions. Who talks to whom about *what* is a longer
+# story, and the rest of the course tells it.
+#
+# **Try this.** Look at the values or the queries instead of the keys. Compute the same table for a
+# model with fresh random weights. And check whether training gave the stream special dimensions: is
+# `kurtosis(seen.stream[1])` larger than `kurtosis(seen.stream[1] @ Q)` for a random rotation `Q`?
 
 # %% [markdown]
 # ## What you have now

@@ -39,7 +39,7 @@ def lines(
     """
     if not series:
         raise ValueError("A line picture draws at least one series; an empty mapping came.")
-    figure, grid = picture(7.0, 3.4)
+    figure, grid = picture(7.0, 3.4, title)
     place = grid[0, 0]
     with matplotlib.rc_context(STYLE):
         for color, (name, values) in zip(_cycle(SERIES), series.items(), strict=False):
@@ -70,7 +70,7 @@ def bars(
     """One bar a value, above 0 in blue and below in orange; levels as in ``lines``."""
     heights = array(values, 1, "A bar picture draws one line of numbers")
     names = labels_for(labels, len(heights), "Bars") or []
-    figure, grid = picture(min(2.2 + 0.45 * len(heights), 10.0), 3.2)
+    figure, grid = picture(min(2.2 + 0.45 * len(heights), 10.0), 3.2, title)
     place = grid[0, 0]
     with matplotlib.rc_context(STYLE):
         colors = [SERIES[0] if height >= 0 else ACCENT for height in heights]
@@ -99,7 +99,7 @@ def points(
     if len(across) != len(up):
         raise ValueError(f"x holds {len(across)} numbers and y {len(up)}; they come in pairs.")
     names = labels_for(labels, len(up), "Points") or [""] * len(up)
-    figure, grid = picture(5.2, 4.2)
+    figure, grid = picture(5.2, 4.2, title)
     place = grid[0, 0]
     with matplotlib.rc_context(STYLE):
         place.scatter(across, up, color=SERIES[0], s=28, alpha=0.8, linewidths=0)

@@ -160,6 +160,6 @@ def _write_numbers(place: Axes, numbers: np.ndarray, image: Any, digits: int) ->
     for (i, j), number in np.ndenumerate(numbers):
         if not np.ma.getmaskarray(numbers)[i, j]:
             whole = float(number).is_integer() and bool(np.all(np.mod(numbers, 1) == 0))
-            text = f"{number:.0f}" if whole else f"{number:.{digits}f}"
+            text = f"{number:.0f}" if whole else f"{number:z.{digits}f}"
             color = ink_on(image.cmap(image.norm(number)))
             place.text(j, i, text, ha="center", va="center", fontsize=8, color=color)

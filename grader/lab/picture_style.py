@@ -55,8 +55,9 @@ STYLE: dict[Any, Any] = {
 }
 _DOTS_PER_INCH = 96
 _SHARPNESS = 2  # pixels drawn for each one shown: sharp on dense displays too
-_LONGEST_LABEL = 14
-_VISIBLE = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "\\r"}
+_LETTER = 0.08  # inches that one letter of a tick label takes
+_LONGEST_LABEL = 16
+_VISIBLE = {" ": " ", "\n": "⏎", "\t": "⇥"}
 
 
 class Picture(Figure):
@@ -79,9 +80,13 @@ class Picture(Figure):
 
 
 def picture(
-    width: float, height: float, *, rows: int = 1, columns: int = 1, **kwargs: Any
+    width: float, height: float, title: str = "", *, rows: int = 1, columns: int = 1, **kwargs: Any
 ) -> tuple[Picture, Any]:
-    """A new Picture of that many inches and its axes, as a (rows, columns) array."""
+    """A new Picture of that many inches and its axes, as a (rows, columns) array.
+
+    title: only for its length: a short picture is widened until its title fits
+    """
+    width = max(width, 1.4 + 0.09 * len(title))
     with matplotlib.rc_context(STYLE):
         figure = Picture(figsize=(width, height), layout="constrained")
         return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
@@ -107,11 +112,15 @@ def array(values: Any, dimensions: int | Sequence[int], what: str) -> np.ndarray
 
 
 def legible(text: Any) -> str:
-    """One token as a label: ``·`` is a space, ``⏎`` a new line, ``⇥`` a tab.
+    """One token as a label: ``·`` is a space at its ends, ``⏎`` a new line, ``⇥`` a tab.
 
     What the font can't draw is written as an escape; a dollar sign never starts a formula.
     """
-    shown = "".join(_VISIBLE.get(letter) or _drawable(letter) for letter in str(text)) or "∅"
+    letters = str(text)
+    inner = letters.strip(" ")
+    before = len(letters) - len(letters.lstrip(" "))
+    after = len(letters) - before - len(inner)
+    shown = "·" * before + "".join(_drawable(letter) for letter in inner) + "·" * after or "∅"
     if len(shown) > _LONGEST_LABEL:
         shown = shown[: _LONGEST_LABEL - 1] + "…"
     return shown.replace("$", r"\$")
@@ -142,7 +151,8 @@ def ticks(
     if labels is None:
         axis.set_major_locator(MaxNLocator(min(count, 8), integer=True))
         return
-    crowded = side == "x" and max(map(len, labels)) * count > 50
+    room = place.get_position().width * place.figure.get_figwidth()
+    crowded = side == "x" and (max(map(len, labels)) + 1) * count * _LETTER > room
     turned: dict[str, Any] = (
         {"rotation": 55, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
     )
@@ -164,6 +174,8 @@ def _font() -> Any:
 
 
 def _drawable(letter: str) -> str:
+    if letter in _VISIBLE:
+        return _VISIBLE[letter]
     if letter.isprintable() and _font().get_char_index(ord(letter)):
         return letter
     return letter.encode("unicode_escape").decode()
