@@ -473,8 +473,9 @@ check(qk_circuit)
 #
 # *5 minutes · difficulty 1 of 3 · 1 point*
 #
-# Return $W_{OV}$ of one head: it takes a source's stream vector, a row, and returns what that vector
-# adds to a destination that looks at nothing else.
+# Return $W_{OV}$ of one head. It takes a source's stream vector, a row, and gives what that vector adds
+# to a destination that looks at nothing else. Mind the order: a row vector meets the weights from left
+# to right.
 
 
 # %% answer

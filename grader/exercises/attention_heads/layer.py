@@ -106,6 +106,12 @@ def _split_interleaved(wide: Tensor, head: int, d_head: int) -> Tensor:
     return wide.reshape(-1, d_head, head).permute(2, 0, 1)
 
 
+def _all_axes_reversed(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
+    # What `.T` does to three axes; spelled out, since PyTorch warns of it.
+    keys = (x @ W_K).permute(2, 1, 0)
+    return causal((x @ W_Q) @ keys / W_Q.shape[-1] ** 0.5) @ (x @ W_V) @ W_O
+
+
 def _ov_transposed(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
     return _layer(x, W_Q, W_K, W_O.mT, W_V.mT)
 
@@ -251,7 +257,7 @@ ATTENTION_LAYER = Exercise(
         ),
         Mistake(
             "softmax_over_heads",
-            _with_step(lambda scores: causal(scores, dim=0).nan_to_num()),
+            _with_step(lambda scores: causal(scores, dim=0)),
             "The softmax runs over the heads, as if they competed. Each head has an attention of 1 "
             "of its own, shared out among *sources*.",
             facts=(21, 39),
@@ -285,6 +291,13 @@ ATTENTION_LAYER = Exercise(
             _one_pattern_for_all,
             "The scores of all heads are added up into one pattern. The head axis must survive the "
             "product of queries and keys.",
+            facts=(39,),
+        ),
+        Mistake(
+            "all_axes_reversed",
+            _all_axes_reversed,
+            "`.T` turns *all* axes round, the head axis too. With three axes only the last two may "
+            "change places: `.mT`, or `transpose(-1, -2)`.",
             facts=(39,),
         ),
         Mistake(
