@@ -57,9 +57,8 @@ def skip_trigrams(
     triples = list(triples)
     pairs = tuple(sorted({(s, d) for s, d, _ in triples}))
     answers = tuple(sorted({(s, o) for s, _, o in triples}))
-    return Head(
-        "skip_trigram", Pairs(pairs=pairs, sharpness=sharpness), Answer(None, answers, strength)
-    )
+    attend = Pairs(pairs=pairs, sharpness=sharpness)
+    return Head("skip_trigram", attend, Answer(answers=answers, strength=strength))
 
 
 def copying(strength: float = STRENGTH) -> Head:
