@@ -194,5 +194,5 @@ def test_bad_input_is_named() -> None:
         term_importance(tokens, model.with_weights(
             **{n: getattr(model, n)[:1] for n in ("W_Q", "W_K", "W_V", "W_O")}
         ))  # fmt: skip
-    with pytest.raises(ValueError, match="tokens must lie in 0 … 4, .*; 1 … 9 came"):
+    with pytest.raises(ValueError, match=r"tokens must lie in 0 … 4, .*; 1 … 9 came"):
         virtual_head_importance(torch.tensor([1, 9]), model)
