@@ -31,9 +31,14 @@ def _basis_cases(draw: Draw) -> Iterator[Case]:
     yield case(d_model, 2, Draw(draw.seed, torch.float64), "with d_head 2, in float64")
 
 
+def _inverse(matrix: Tensor) -> Tensor:
+    inverse: Tensor = torch.linalg.inv(matrix)
+    return inverse
+
+
 def _forms(matrix: Tensor) -> list[Tensor]:
     """What may multiply W_Q for R, or W_V for S: it, its inverse, and the transposes of both."""
-    inverse = torch.linalg.inv(matrix.double())
+    inverse = _inverse(matrix.double())
     return [matrix.double(), inverse, matrix.double().T, inverse.T]
 
 
@@ -47,11 +52,11 @@ Partner = Callable[[Tensor, Tensor], Tensor]
 
 
 def _keys(W_K: Tensor, form: Tensor) -> Tensor:
-    return W_K @ torch.linalg.inv(form).T
+    return W_K @ _inverse(form).T
 
 
 def _outputs(W_O: Tensor, form: Tensor) -> Tensor:
-    return torch.linalg.inv(form) @ W_O
+    return _inverse(form) @ W_O
 
 
 def _pair_is(first: int, partner: Partner, matrix: int = 0) -> Callable[[Quartet, Case], bool]:
@@ -92,7 +97,7 @@ def _either(*signatures: Callable[[Quartet, Case], bool]) -> Callable[[Quartet, 
 
 
 def _inverse_of_keys(W_K: Tensor, form: Tensor) -> Tensor:
-    return W_K @ torch.linalg.inv(form)
+    return W_K @ _inverse(form)
 
 
 def _same_of_keys(W_K: Tensor, form: Tensor) -> Tensor:
@@ -112,7 +117,7 @@ def _same_of_outputs(W_O: Tensor, form: Tensor) -> Tensor:
 
 
 def _inverse_transposed_of_outputs(W_O: Tensor, form: Tensor) -> Tensor:
-    return torch.linalg.inv(form).T @ W_O
+    return _inverse(form).T @ W_O
 
 
 def _left_alone(weight: Tensor, form: Tensor) -> Tensor:
@@ -217,7 +222,7 @@ CHANGE_OF_BASIS = Exercise(
             "W_O_from_the_right",
             lambda W_Q, W_K, W_V, W_O, R, S: (
                 *_answer()(W_Q, W_K, W_V, W_O, R, S)[:3],
-                W_O @ torch.linalg.inv(S),
+                W_O @ _inverse(S),
             ),
             "S lives in the head's own d_head dimensions. W_O is (d_head, d_model): on which side "
             "of it is d_head?",
@@ -227,7 +232,7 @@ CHANGE_OF_BASIS = Exercise(
         Variant(
             "by_the_inverse",
             lambda W_Q, W_K, W_V, W_O, R, S: _answer()(
-                W_Q, W_K, W_V, W_O, torch.linalg.inv(R), torch.linalg.inv(S)
+                W_Q, W_K, W_V, W_O, _inverse(R), _inverse(S)
             ),
             facts=("R", "E"),
         ),
@@ -239,16 +244,16 @@ CHANGE_OF_BASIS = Exercise(
         Variant(
             "by_the_inverse_transposed",
             lambda W_Q, W_K, W_V, W_O, R, S: _answer()(
-                W_Q, W_K, W_V, W_O, torch.linalg.inv(R).T, torch.linalg.inv(S)
+                W_Q, W_K, W_V, W_O, _inverse(R).T, _inverse(S)
             ),
             facts=("R", "E"),
         ),
         Variant(
             "keys_turned_and_queries_undone",
             lambda W_Q, W_K, W_V, W_O, R, S: (
-                W_Q @ torch.linalg.inv(R).T,
+                W_Q @ _inverse(R).T,
                 W_K @ R,
-                W_V @ torch.linalg.inv(S),
+                W_V @ _inverse(S),
                 S @ W_O,
             ),
             facts=("R", "E"),

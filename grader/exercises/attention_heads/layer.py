@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,7 +47,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
     # so much that a softmax over all sources would leave nothing for the visible ones.
     x = 0.3 * x + 6.0 * torch.ones(d_model) / d_model**0.5
     largest = (x @ W_Q).square().sum(dim=-1).amax(dim=-1)
-    W_K = -W_Q * (40.0 * d_head**0.5 / largest)[:, None, None]
+    W_K = -W_Q * (40.0 * math.sqrt(d_head) / largest)[:, None, None]
     yield Case((x, W_Q, W_K, W_V, W_O), "where scores lie far below 0")
 
 
@@ -61,7 +62,7 @@ def _layer(
     step: Callable[[Tensor], Tensor] = causal,
 ) -> Tensor:
     """The layer with one thing changed: what scores are divided by, or how they become a pattern."""
-    scores = (x @ W_Q) @ (x @ W_K).mT / (scale if scale is not None else W_Q.shape[-1] ** 0.5)
+    scores = (x @ W_Q) @ (x @ W_K).mT / (scale if scale is not None else math.sqrt(W_Q.shape[-1]))
     return step(scores) @ (x @ W_V) @ W_O
 
 
@@ -70,11 +71,11 @@ def _with_step(step: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
 
 
 def _scaled_after_softmax(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    return _layer(x, W_Q, W_K, W_V, W_O, scale=1.0) / W_Q.shape[-1] ** 0.5
+    return _layer(x, W_Q, W_K, W_V, W_O, scale=1.0) / math.sqrt(W_Q.shape[-1])
 
 
 def _one_pattern_for_all(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    scores = torch.einsum("id,ndh,jm,nmh->ij", x, W_Q, x, W_K) / W_Q.shape[-1] ** 0.5
+    scores = torch.einsum("id,ndh,jm,nmh->ij", x, W_Q, x, W_K) / math.sqrt(W_Q.shape[-1])
     return causal(scores) @ (x @ W_V) @ W_O
 
 
@@ -109,7 +110,7 @@ def _split_interleaved(wide: Tensor, head: int, d_head: int) -> Tensor:
 def _all_axes_reversed(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
     # What `.T` does to three axes; spelled out, since PyTorch warns of it.
     keys = (x @ W_K).permute(2, 1, 0)
-    return causal((x @ W_Q) @ keys / W_Q.shape[-1] ** 0.5) @ (x @ W_V) @ W_O
+    return causal((x @ W_Q) @ keys / math.sqrt(W_Q.shape[-1])) @ (x @ W_V) @ W_O
 
 
 def _ov_transposed(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
@@ -118,19 +119,19 @@ def _ov_transposed(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor
 
 def _by_loops(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> list[Tensor]:
     return [
-        causal((x @ q) @ (x @ k).T / q.shape[1] ** 0.5) @ x @ v @ o
+        causal((x @ q) @ (x @ k).T / math.sqrt(q.shape[1])) @ x @ v @ o
         for q, k, v, o in zip(W_Q, W_K, W_V, W_O, strict=True)
     ]
 
 
 def _by_einsum(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
     q, k, v = (torch.einsum("pd,hde->hpe", x, W) for W in (W_Q, W_K, W_V))
-    pattern = causal(torch.einsum("hie,hje->hij", q, k) / W_Q.shape[-1] ** 0.5)
+    pattern = causal(torch.einsum("hie,hje->hij", q, k) / math.sqrt(W_Q.shape[-1]))
     return torch.einsum("hij,hje,hed->hid", pattern, v, W_O)
 
 
 def _by_circuits(x: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    pattern = causal(x @ (W_Q @ W_K.mT) @ x.T / W_Q.shape[-1] ** 0.5)
+    pattern = causal(x @ (W_Q @ W_K.mT) @ x.T / math.sqrt(W_Q.shape[-1]))
     return pattern @ x @ (W_V @ W_O)
 
 
@@ -199,7 +200,7 @@ ATTENTION_LAYER = Exercise(
         Mistake(
             "stops_before_W_O",
             lambda x, W_Q, W_K, W_V, W_O: (
-                causal((x @ W_Q) @ (x @ W_K).mT / W_Q.shape[-1] ** 0.5) @ (x @ W_V)
+                causal((x @ W_Q) @ (x @ W_K).mT / math.sqrt(W_Q.shape[-1])) @ (x @ W_V)
             ),
             "This is what the head has gathered, in its own d_head dimensions. It still has to be "
             "written back into the stream.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,11 +40,11 @@ def _plain_scores(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> Ten
 
 
 def _keys_not_transposed(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    return (x_dst @ W_Q) @ (x_src @ W_K) / W_Q.shape[-1] ** 0.5
+    return (x_dst @ W_Q) @ (x_src @ W_K) / math.sqrt(W_Q.shape[-1])
 
 
 def _pairs_not_crossed(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    return ((x_dst @ W_Q) * (x_src @ W_K)).sum(dim=-1) / W_Q.shape[-1] ** 0.5
+    return ((x_dst @ W_Q) * (x_src @ W_K)).sum(dim=-1) / math.sqrt(W_Q.shape[-1])
 
 
 def _cosine(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
@@ -52,12 +53,12 @@ def _cosine(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
 
 
 def _masked_scores(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    scores = _plain_scores(x_dst, x_src, W_Q, W_K) / W_Q.shape[-1] ** 0.5
+    scores = _plain_scores(x_dst, x_src, W_Q, W_K) / math.sqrt(W_Q.shape[-1])
     return scores.masked_fill(future(scores), -torch.inf)
 
 
 def _scores_by_loops(x_dst: Tensor, x_src: Tensor, W_Q: Tensor, W_K: Tensor) -> list[list[float]]:
-    scale = W_Q.shape[1] ** 0.5
+    scale = math.sqrt(W_Q.shape[1])
     return [[float((d @ W_Q) @ (s @ W_K)) / scale for s in x_src] for d in x_dst]
 
 
@@ -83,7 +84,7 @@ ATTENTION_SCORES = Exercise(
         Mistake(
             "roles_swapped",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_src, W_K, W_Q) / W_Q.shape[-1] ** 0.5
+                _plain_scores(x_dst, x_src, W_K, W_Q) / math.sqrt(W_Q.shape[-1])
             ),
             "Queries and keys have changed roles. Destinations *ask* and sources *are asked*: which "
             "of the two weights belongs to asking?",
@@ -92,7 +93,7 @@ ATTENTION_SCORES = Exercise(
         Mistake(
             "result_transposed",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_src, W_Q, W_K).T / W_Q.shape[-1] ** 0.5
+                _plain_scores(x_dst, x_src, W_Q, W_K).T / math.sqrt(W_Q.shape[-1])
             ),
             "Right numbers, but rows are sources and columns destinations. In this course a row "
             "belongs to one destination: (dst, src).",
@@ -108,7 +109,7 @@ ATTENTION_SCORES = Exercise(
         Mistake(
             "scaled_by_d_model",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_src, W_Q, W_K) / W_Q.shape[0] ** 0.5
+                _plain_scores(x_dst, x_src, W_Q, W_K) / math.sqrt(W_Q.shape[0])
             ),
             "The scale uses the width of the stream. The dot product sums over the entries of a "
             "query; how many are there?",
@@ -124,7 +125,7 @@ ATTENTION_SCORES = Exercise(
         Mistake(
             "scaled_the_wrong_way",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_src, W_Q, W_K) * W_Q.shape[1] ** 0.5
+                _plain_scores(x_dst, x_src, W_Q, W_K) * math.sqrt(W_Q.shape[1])
             ),
             "The scale is multiplied where it should divide: it is there to make scores smaller.",
             facts=(17,),
@@ -151,21 +152,21 @@ ATTENTION_SCORES = Exercise(
         Mistake(
             "keys_from_destinations",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_dst, W_Q, W_K) / W_Q.shape[-1] ** 0.5
+                _plain_scores(x_dst, x_dst, W_Q, W_K) / math.sqrt(W_Q.shape[-1])
             ),
             "Keys are made from `x_dst`; `x_src` isn't used. Who is looked *at*?",
         ),
         Mistake(
             "queries_from_sources",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_src, x_src, W_Q, W_K) / W_Q.shape[-1] ** 0.5
+                _plain_scores(x_src, x_src, W_Q, W_K) / math.sqrt(W_Q.shape[-1])
             ),
             "Queries are made from `x_src`; `x_dst` isn't used. Who does the looking?",
         ),
         Mistake(
             "one_weight_for_both",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_src, W_Q, W_Q) / W_Q.shape[-1] ** 0.5
+                _plain_scores(x_dst, x_src, W_Q, W_Q) / math.sqrt(W_Q.shape[-1])
             ),
             "`W_Q` makes the queries and the keys as well. What a head asks for and what it answers "
             "to are two different things.",
@@ -173,7 +174,7 @@ ATTENTION_SCORES = Exercise(
         Mistake(
             "softmaxed",
             lambda x_dst, x_src, W_Q, W_K: (
-                _plain_scores(x_dst, x_src, W_Q, W_K) / W_Q.shape[-1] ** 0.5
+                _plain_scores(x_dst, x_src, W_Q, W_K) / math.sqrt(W_Q.shape[-1])
             ).softmax(dim=-1),
             "These are already shares that sum to 1. Scores come before the softmax.",
         ),
@@ -194,14 +195,16 @@ ATTENTION_SCORES = Exercise(
         Variant("loops", _scores_by_loops, facts=("E", "N")),
         Variant(
             "through_the_qk_circuit",
-            lambda x_dst, x_src, W_Q, W_K: x_dst @ (W_Q @ W_K.T) @ x_src.T / W_Q.shape[1] ** 0.5,
+            lambda x_dst, x_src, W_Q, W_K: (
+                x_dst @ (W_Q @ W_K.T) @ x_src.T / math.sqrt(W_Q.shape[1])
+            ),
             facts=("E", "T"),
         ),
         Variant(
             "einsum",
             lambda x_dst, x_src, W_Q, W_K: torch.einsum(
                 "id,dh,jm,mh->ij", x_dst, W_Q, x_src, W_K
-            ).div(W_K.size(1) ** 0.5),
+            ).div(math.sqrt(W_K.shape[1])),
             facts=("E",),
         ),
         Variant(
@@ -216,7 +219,7 @@ ATTENTION_SCORES = Exercise(
             "in_float64",
             lambda x_dst, x_src, W_Q, W_K: (
                 ((x_dst.double() @ W_Q.double()) @ (x_src.double() @ W_K.double()).T)
-                / W_Q.shape[1] ** 0.5
+                / math.sqrt(W_Q.shape[1])
             ),
             facts=("D",),
         ),
@@ -268,7 +271,7 @@ QK_CIRCUIT = Exercise(
         ),
         Mistake(
             "divided",
-            lambda W_Q, W_K: W_Q @ W_K.T / W_Q.shape[1] ** 0.5,
+            lambda W_Q, W_K: W_Q @ W_K.T / math.sqrt(W_Q.shape[1]),
             "The circuit is divided by √d_head. Scores are divided, circuits are not: the paper's "
             "W_QK is the plain product.",
             facts=(17,),
