@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from grader import exercises
 from grader.classroom.submission import NotebookUnreadable, Submission, read
-from grader.exercises import of_notebook
 from grader.judge.draw import fresh_seed
 from grader.judge.judge import judge
 from grader.judge.remote import ProcessPupil, PupilNotStarted
@@ -73,19 +73,19 @@ def check_notebook(path: str | os.PathLike[str], *, seed: int | None = None) -> 
     Raises NotebookUnreadable; whatever happens after that is a verdict.
     """
     submission = read(Path(path))
-    exercises = of_notebook(submission.notebook)
+    asked = exercises.of_notebook(submission.notebook)
     pupil = ProcessPupil(
         submission.cells,
         folder=submission.path.resolve().parent,
-        memory_mib=max([MEMORY_MIB, *(exercise.budget.memory_mib for exercise in exercises)]),
+        memory_mib=max([MEMORY_MIB, *(exercise.budget.memory_mib for exercise in asked)]),
     )
     try:
         with pupil:
-            judged = [judge(exercise, pupil, seed) for exercise in exercises]
+            judged = [judge(exercise, pupil, seed) for exercise in asked]
     except PupilNotStarted as error:
         judged = [
             grader_error(exercise, error, fresh_seed() if seed is None else seed, 0.0)
-            for exercise in exercises
+            for exercise in asked
         ]
     runs = {run.number: run for run in pupil.runs}
     return NotebookResult(
@@ -94,7 +94,7 @@ def check_notebook(path: str | os.PathLike[str], *, seed: int | None = None) -> 
         edition=submission.edition,
         verdicts=tuple(
             _explained(verdict, exercise, submission, runs)
-            for verdict, exercise in zip(judged, exercises, strict=True)
+            for verdict, exercise in zip(judged, asked, strict=True)
         ),
         cell_errors=tuple(run for run in pupil.runs if run.error),
         notes=submission.notes,
@@ -117,7 +117,7 @@ def _explained(
                 traceback=run.traceback,
             )
     near = difflib.get_close_matches(exercise.name, submission.definitions, n=1, cutoff=0.75)
-    if near and near[0] not in {e.name for e in of_notebook(submission.notebook)}:
+    if near and near[0] not in {e.name for e in exercises.of_notebook(submission.notebook)}:
         hint = f" Did you rename it? The notebook defines {near[0]}."
         return dataclasses.replace(verdict, message=verdict.message + hint)
     return verdict

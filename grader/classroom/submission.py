@@ -15,8 +15,7 @@ from typing import Any
 
 import nbformat
 
-from grader import resources
-from grader.exercises import registry
+from grader import exercises, resources
 from grader.lab import merge, notebook_files
 from grader.lab.merge import Cell
 
@@ -56,7 +55,7 @@ def read(path: Path) -> Submission:
             definitions[name] = (*definitions.get(name, ()), number)
     stamp = _stamp(raw)
     name, note = _recognise(path, stamp.get("notebook"), definitions)
-    names = [exercise.name for exercise in registry().values() if exercise.notebook == name]
+    names = [exercise.name for exercise in exercises.of_notebook(name)]
     left_out = _unchanged_demos(name, code) | _stubs_beside_answers(names, code)
     return Submission(
         path=path,
@@ -154,7 +153,7 @@ def _recognise(path: Path, stamped: Any, definitions: Iterable[str]) -> tuple[st
     """Which notebook of the course it is: by its stamp, else by the exercises it defines."""
     defined = set(definitions)
     votes: dict[str, int] = {}
-    for exercise in registry().values():
+    for exercise in exercises.registry().values():
         votes[exercise.notebook] = votes.get(exercise.notebook, 0) + (exercise.name in defined)
     likeliest = max(votes, key=lambda name: votes[name])
     if stamped in votes and (votes[stamped] or not votes[likeliest]):
