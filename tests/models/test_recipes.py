@@ -78,9 +78,9 @@ def test_batches_depend_on_seed_and_step_alone(tmp_path: Path) -> None:
     one, other = (Run(TINY, tmp_path, tiny_corpus()) for _ in range(2))
     one.step = other.step = 6
     stage = TINY.stage_at(6)[0]
-    assert torch.equal(one.rows(stage), other.rows(stage))
+    assert torch.equal(one.rows(stage)[0], other.rows(stage)[0])
     other.step = 7
-    assert not torch.equal(one.rows(stage), other.rows(stage))
+    assert not torch.equal(one.rows(stage)[0], other.rows(stage)[0])
 
 
 def test_learning_rate_warms_up_holds_and_falls() -> None:
@@ -91,12 +91,14 @@ def test_learning_rate_warms_up_holds_and_falls() -> None:
 
 
 def test_repeated_rows_repeat_with_their_own_period() -> None:
-    rows = repeat_rows(64, 20, 60, (5, 12), step_generator(0, 0))
+    rows, known = repeat_rows(64, 20, 60, (5, 12), step_generator(0, 0))
     periods = []
-    for row in rows:
-        fits = [p for p in range(5, 13) if torch.equal(row[p:], row[:-p])]
-        periods.append(fits[0])
-        assert len(set(row[: fits[0]].tolist())) == fits[0]
+    for row, mine in zip(rows, known, strict=True):
+        period = int((~mine).sum()) - 1
+        periods.append(period)
+        assert torch.equal(row[period:], row[:-period])
+        assert len(set(row[:period].tolist())) == period
+        assert mine[period + 1 :].all()
     assert len(set(periods)) > 3
 
 

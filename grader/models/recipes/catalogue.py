@@ -38,7 +38,7 @@ RECIPES = {
         "Natural text alone, no start token. Induction grows slowly, while the learning rate falls.",
         n_layers=2,
         n_heads=4,
-        stages=(replace(_ON_TEXT, steps=9000),),
+        stages=(replace(_ON_TEXT, steps=8000),),
     ),
     "two-layer-curriculum": Recipe(
         "two-layer-curriculum",

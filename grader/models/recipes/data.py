@@ -46,15 +46,16 @@ def text_rows(
 
 def repeat_rows(
     d_vocab: int, rows: int, length: int, periods: tuple[int, int], generator: torch.Generator
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """(rows, length): r, r, r, … where r is P distinct random ids and P differs from row to row.
 
-    One period for all rows could be learned as a fixed distance, by position alone.
+    The second result, of the same shape, says which tokens can be known from those before: all from
+    the second of the second copy on. The rest is noise to a learner and left out of the loss. One
+    period for all rows could be learned as a fixed distance, by position alone.
     """
-    made = []
-    for _ in range(rows):
-        period = int(torch.randint(periods[0], periods[1] + 1, (1,), generator=generator))
-        start = int(torch.randint(period, (1,), generator=generator))
+    tokens = torch.empty(rows, length, dtype=torch.int64)
+    drawn = torch.randint(periods[0], periods[1] + 1, (rows,), generator=generator)
+    for row, period in zip(tokens, drawn.tolist(), strict=True):
         ids = torch.randperm(d_vocab, generator=generator)[:period]
-        made.append(ids.repeat(length // period + 2)[start : start + length])
-    return torch.stack(made)
+        row[:] = ids.repeat(length // period + 1)[:length]
+    return tokens, torch.arange(length) > drawn[:, None]

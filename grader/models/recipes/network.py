@@ -75,10 +75,11 @@ class Network(nn.Module):
         flat = x @ weight.transpose(0, 1).reshape(d_model, n_heads * d_head)
         return flat.unflatten(-1, (n_heads, d_head)).transpose(1, 2)
 
-    def loss(self, tokens: Tensor) -> Tensor:
-        """(batch, pos) → mean loss of every prediction in nats."""
-        before = self.stream(tokens)[:, :-1].flatten(0, 1)
-        return F.cross_entropy(before @ self.W_U, tokens[:, 1:].flatten())
+    def loss(self, tokens: Tensor, counts: Tensor) -> Tensor:
+        """Mean loss in nats of predicting those tokens (batch, pos) that ``counts``, after the first."""
+        before, targets = self.stream(tokens)[:, :-1], tokens[:, 1:]
+        chosen = counts[:, 1:]
+        return F.cross_entropy(before[chosen] @ self.W_U, targets[chosen])
 
     def to_transformer(self) -> Transformer:
         names = ("W_E", "W_U", "W_pos", "W_Q", "W_K", "W_V", "W_O")

@@ -133,18 +133,19 @@ class Run:
         torch.save(state, part)
         os.replace(part, self._state)
 
-    def rows(self, stage: Stage) -> Tensor:
-        """The batch of this step, (batch, length)."""
+    def rows(self, stage: Stage) -> tuple[Tensor, Tensor]:
+        """The batch of this step and which of its tokens count in the loss, both (batch, length)."""
         generator = step_generator(self.recipe.seed, self.step)
         noisy = int(torch.rand(stage.batch, generator=generator).lt(stage.repeats).sum())
-        parts = []
+        tokens = torch.empty(stage.batch, stage.length, dtype=torch.int64)
+        counts = torch.ones(stage.batch, stage.length, dtype=torch.bool)
         if noisy:
-            parts.append(
-                repeat_rows(self.recipe.d_vocab, noisy, stage.length, stage.periods, generator)
+            tokens[:noisy], counts[:noisy] = repeat_rows(
+                self.recipe.d_vocab, noisy, stage.length, stage.periods, generator
             )
         if noisy < stage.batch:
-            parts.append(text_rows(self.corpus, stage.batch - noisy, stage.length, generator))
-        return torch.cat(parts)
+            tokens[noisy:] = text_rows(self.corpus, stage.batch - noisy, stage.length, generator)
+        return tokens, counts
 
     def take_step(self) -> float:
         stage, within = self.recipe.stage_at(self.step)
@@ -153,7 +154,7 @@ class Run:
             for group in optimiser.param_groups:
                 group["lr"] = rate * scale
             optimiser.zero_grad()
-        loss = self.net.loss(self.rows(stage))
+        loss = self.net.loss(*self.rows(stage))
         loss.backward()
         self.muon.step()
         self.adam.step()
