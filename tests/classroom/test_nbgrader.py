@@ -32,7 +32,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(REPOSITORY))  # as in a kernel where the course is installed
         patch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-        for name in ("GRADER_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
+        for name in ("GRADER_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
             patch.setenv(name, str(folder / name.lower()))
         yield folder
 
@@ -51,10 +51,10 @@ def score(cell: Any) -> float:
     return float(points / most)
 
 
-def check_cell(source: str, name: str) -> Any:
+def check_cell(source: str, name: str, points: int) -> Any:
     about = {
         "grade": True, "solution": False, "locked": True, "task": False,
-        "schema_version": 3, "points": 3, "grade_id": name,
+        "schema_version": 3, "points": points, "grade_id": name,
     }  # fmt: skip
     return new_code_cell(source, metadata={"nbgrader": about})
 
@@ -110,7 +110,8 @@ SCORED = {
 @pytest.fixture(scope="module")
 def scores(desk: Path) -> dict[str, float]:
     """All the check cells of ``SCORED``, run one after the other in one kernel."""
-    cells = [check_cell(source, f"check-{i}") for i, source in enumerate(SCORED)]
+    points = exercises.registry()["qk_circuit"].points
+    cells = [check_cell(source, f"check-{i}", points) for i, source in enumerate(SCORED)]
     notebook = executed(new_notebook(cells=[new_code_cell(SETUP), *cells]), desk)
     assert not notebook.cells[0].outputs
     return {cell.source: score(cell) for cell in notebook.cells[1:]}
@@ -131,7 +132,8 @@ def test_a_solved_notebook_runs_clean_and_earns_every_point(notebook: str, desk:
     assert graded == {f"check_{e.name}": 1.0 for e in exercises.of_notebook(notebook)}
 
 
-@pytest.mark.parametrize("notebook", LONG_AFTER_THE_FIRST)
+@pytest.mark.long
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_a_released_notebook_runs_and_earns_nothing(notebook: str, desk: Path) -> None:
     cells = executed(nbformat.read(resources.released(notebook), as_version=4), desk).cells
     graded = {cell.id: score(cell) for cell in cells if is_grade(cell)}
