@@ -104,10 +104,12 @@ def text_card(name: str, folder: Path, tried: dict[str, Path]) -> None:
     write_card(name, {f"{name}.safetensors": checksum}, fields)
 
 
-def checkpoints_card(chosen: dict[str, tuple[Path, list[int]]]) -> None:
-    """``chosen``: for each model, its run and the steps whose snapshots ship."""
-    files, runs = {}, {}
-    for of, (folder, steps) in chosen.items():
+def checkpoints_card(folders: dict[str, Path]) -> None:
+    """``folders``: the run of each model that has checkpoints."""
+    files: dict[str, str] = {}
+    runs: dict[str, Any] = {}
+    for of, folder in folders.items():
+        steps = catalogue.CHECKPOINT_STEPS[of]
         models = []
         for step in steps:
             file = f"{CHECKPOINTS}/{of}-{step:06d}.safetensors"
@@ -120,7 +122,7 @@ def checkpoints_card(chosen: dict[str, tuple[Path, list[int]]]) -> None:
             "change": [{"step": step} | seen for step, seen in report.change(models)],
         }
     about = "Snapshots through the change in which induction heads form, from the runs that made "
-    write_card(CHECKPOINTS, files, {"about": about + " and ".join(chosen) + ".", "runs": runs})
+    write_card(CHECKPOINTS, files, {"about": about + " and ".join(folders) + ".", "runs": runs})
 
 
 def _rounded(value: Any) -> Any:
@@ -132,20 +134,15 @@ def _rounded(value: Any) -> Any:
 
 
 def main(runs: Path, corpus: Path) -> None:
-    """``shipped.json``: {model: {"run": folder, "tried": {text: folder}, "checkpoints": [steps]}};
-    for the zero-layer model, true.
-    """
+    """``shipped.json``: {model: {"run": folder, "tried": {text: folder}}}; zero-layer: true."""
     shipped = json.loads((runs / "shipped.json").read_text())
     if shipped.pop("zero-layer", None):
         zero_layer_card(runs / "zero-layer")
     for name, plan in shipped.items():
         tried = {what: runs / folder for what, folder in plan.get("tried", {}).items()}
         text_card(name, runs / plan["run"], tried)
-    snapshots = {
-        n: (runs / p["run"], p["checkpoints"]) for n, p in shipped.items() if "checkpoints" in p
-    }
-    if snapshots:
-        checkpoints_card(snapshots)
+    if shipped.keys() >= catalogue.CHECKPOINT_STEPS.keys():
+        checkpoints_card({of: runs / shipped[of]["run"] for of in catalogue.CHECKPOINT_STEPS})
     if "one-layer" in shipped:
         one_layer = Transformer.load(WEIGHTS / "one-layer.safetensors")
         skip_trigrams.search(one_layer, load_corpus(corpus))

@@ -50,7 +50,7 @@ RECIPES = {
         position_amplitude=2.0,
         stages=(
             Stage(
-                800, batch=16, length=97, muon_lr=0.02, adam_lr=0.006,
+                450, batch=16, length=97, muon_lr=0.02, adam_lr=0.006,
                 repeats=1.0, decay_from=0.99, end=1.0,
             ),
             replace(_ON_TEXT, steps=1400, repeats=0.25, decay_from=0.99, end=1.0),
@@ -60,14 +60,21 @@ RECIPES = {
 }  # fmt: skip
 
 
+# Which snapshots ship: through the slow change on text, and through the sudden one on repeats.
+CHECKPOINT_STEPS: dict[str, tuple[int, ...]] = {
+    "two-layer": (500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 5000, 6000, 7000, 8000),
+    "two-layer-curriculum": (0, 100, 200, 250, 275, 300, 325, 350, 400, 450, 1000, 4450),
+}
+
+
 def recipe_names() -> list[str]:
     return ["zero-layer", *RECIPES, CHECKPOINTS]
 
 
-def recipe(name: str, seed: int | None = None) -> Recipe:
-    """The recipe of a model trained on text, with another seed if one is given."""
-    chosen = RECIPES["two-layer-curriculum" if name == CHECKPOINTS else name]
-    return chosen if seed is None else replace(chosen, seed=seed)
+def recipes_for(name: str, seed: int | None = None) -> list[Recipe]:
+    """The recipes of a model trained on text (two for the checkpoints), with another seed if given."""
+    chosen = [RECIPES[of] for of in (CHECKPOINT_STEPS if name == CHECKPOINTS else [name])]
+    return chosen if seed is None else [replace(recipe, seed=seed) for recipe in chosen]
 
 
 def cost(name: str) -> dict[str, Any]:
@@ -78,9 +85,10 @@ def cost(name: str) -> dict[str, Any]:
     _known(name)
     if name == "zero-layer":
         return {"tokens": 0, "minutes": 1.0, "needs_corpus": False}
-    chosen = recipe(name)
-    minutes = chosen.tokens / chosen.tokens_per_second / 60
-    return {"tokens": chosen.tokens, "minutes": round(minutes, 1), "needs_corpus": True}
+    recipes = recipes_for(name)
+    minutes = sum(r.tokens / r.tokens_per_second for r in recipes) / 60
+    tokens = sum(r.tokens for r in recipes)
+    return {"tokens": tokens, "minutes": round(minutes, 1), "needs_corpus": True}
 
 
 def train(
@@ -96,7 +104,8 @@ def train(
 
     ``progress(step, steps, loss)`` is called after every step. ``corpus`` is the folder that
     ``recipes/corpus.py`` wrote (default ``out/corpus``); the zero-layer model needs none. Killed and
-    called again, it goes on from the last checkpoint unless ``resume`` is False.
+    called again, it goes on from the last checkpoint unless ``resume`` is False. The checkpoints are
+    two runs, whose snapshots end in ``out/MODEL/snapshots``.
 
     Raises ValueError for an unknown name, FileNotFoundError saying how to build a missing corpus.
     """
@@ -105,16 +114,14 @@ def train(
     if name == "zero-layer":
         model = _zero_layer(out, seed, progress, resume)
     else:
-        chosen = recipe(name, seed)
-        model = run(
-            chosen, out / name, load_corpus(corpus or out / "corpus"), resume=resume,
-            progress=progress, snapshots=CHECKPOINT_STEPS if name == CHECKPOINTS else (),
-        )  # fmt: skip
+        text = load_corpus(corpus or out / "corpus")
+        for recipe in recipes_for(name, seed):
+            model = run(
+                recipe, out / recipe.name, text, resume=resume, progress=progress,
+                snapshots=CHECKPOINT_STEPS[recipe.name] if name == CHECKPOINTS else (),
+            )  # fmt: skip
     model.to(torch.float16).save(out / f"{name}.safetensors")
     return model
-
-
-CHECKPOINT_STEPS: tuple[int, ...] = (0, 100, 200, 300, 400, 500, 600, 700, 800)
 
 
 def zero_layer_model(W_E: torch.Tensor, W_U: torch.Tensor) -> Transformer:
