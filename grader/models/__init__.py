@@ -9,14 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from grader.models.reading import ReadableCard
     from grader.models.shelf import bigram_counts, card, checkpoints, floors, load, names
     from grader.models.text import Tokenizer, sample_text, sample_tokens, tokenizer
 
 _HOME = {
     **dict.fromkeys(("bigram_counts", "card", "checkpoints", "floors", "load", "names"), "shelf"),
+    "ReadableCard": "reading",
     **dict.fromkeys(("Tokenizer", "sample_text", "sample_tokens", "tokenizer"), "text"),
 }
 __all__ = [
+    "ReadableCard",
     "Tokenizer",
     "bigram_counts",
     "card",

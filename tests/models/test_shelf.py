@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.models import card, checkpoints, load, names, shelf
+from grader.models import ReadableCard, card, checkpoints, load, names, shelf
 from grader.models.recipes import catalogue
 
 MODELS = ["zero-layer", "one-layer", "two-layer", "two-layer-curriculum", "two-layer-checkpoints"]
@@ -88,3 +88,10 @@ def test_checkpoints_lead_through_the_training() -> None:
         found = checkpoints(of)
         assert [step for step, _ in found] == run["steps"] == sorted(run["steps"])
         assert not torch.equal(found[0][1].W_E, found[-1][1].W_E)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_card_reads_as_text_and_as_a_table(name: str) -> None:
+    readable = ReadableCard(name)
+    assert card(name)["about"] in str(readable)
+    assert all(line.count("|") == 3 for line in readable._repr_markdown_().splitlines()[2:])
