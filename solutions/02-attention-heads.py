@@ -25,7 +25,7 @@
 # %%
 import torch
 
-from grader import check, hint, progress, solution
+from grader import check, hint, models, progress, solution
 from grader.lab import pictures
 from grader.transformer import Transformer
 
@@ -283,7 +283,7 @@ check(head_output)
 #
 # </details>
 #
-# ## Freeze the pattern and a head is linear
+# ### Freeze the pattern, and a head is linear
 #
 # The softmax is the only step that is not linear. So run the model once, write the pattern down, and
 # from then on *keep* it, whatever $x$ you put in. Frozen in this way, a head is a linear map: what it
@@ -837,6 +837,110 @@ pictures.matrices(
 # sharp a head is lies in the size of $W_{QK}$, not in its direction. Or let `turn` be two steps. Or give
 # head 1 the OV circuit $-2$ instead of $2$: a head that *lowers* what it looks at. You will meet such
 # heads in notebook 07.
+
+# %% [markdown]
+# ## 10 · Read it in a trained model
+#
+# Now heads that nobody wrote. The course ships trained models; this one has two layers of four heads and
+# was trained on Python code, its documentation and English text. We look at its first layer, layer 0. The
+# text below is ours; change it and run on.
+
+# %%
+model = models.load("two-layer")
+text = "def find(self, name):\n    if name is None:\n        raise KeyError(name)\n    return self.table[name]\n"
+tokens = model.tokenizer.encode(text)
+labels = model.tokenizer.token_strings(tokens)
+logits, cache = model.run_with_cache(tokens)
+print(len(tokens), "tokens:", *labels)
+
+# %% demo
+pictures.patterns(cache.pattern[0, ..., :24, :24], labels[:24], columns=4)
+
+# %% [markdown]
+# Read them as you would read tracks in snow. A stripe next to the diagonal means: this head goes by
+# *position*, a fixed number of steps back. A dark column means: this head goes by *content*, many
+# destinations look at the same token. A row spread evenly means that the head found nothing to ask
+# about. And a bright first column is often a resting place, as you saw in section 3.
+#
+# One snippet can mislead. So take many texts that the model has not seen in training, and ask how far
+# back each head looks on average. The last row shows what a head would do that looks everywhere alike.
+
+# %% demo
+kinds = ("code", "docs", "english")
+texts = torch.cat([models.sample_tokens(kind)[:2048].reshape(-1, 128) for kind in kinds])
+average = model.run_with_cache(texts)[1].pattern[0].mean(dim=0)  # (head, dst, src)
+evenly = torch.ones(1, 128, 128).tril() / torch.arange(1.0, 129.0)[:, None]
+average = torch.cat([average, evenly])
+near = [
+    average.diagonal(-d, 1, 2)[:, 64 - d :].mean(dim=1) for d in range(7)
+]  # from position 64 on
+pictures.matrix(
+    torch.stack([*near, 1 - sum(near)], dim=1),
+    rows=[*(f"head {h}" for h in range(model.n_heads)), "evenly"],
+    columns=["itself", *(f"{d} back" for d in range(1, 7)), "farther"],
+    axes=("", "where the attention goes"),
+    title="How far back each head looks, on average",
+    diverging=False,
+)
+
+# %% [markdown]
+# Heads whose row is bright near the left go by *position*: they look at the last few tokens whatever
+# those are. Heads whose row resembles the last one have no favorite distance. If such a head is choosy
+# all the same, it goes by *content*: it looks for certain tokens, wherever they stand. The paper found
+# the same two kinds in its one-layer models. For language the second kind is the more interesting one,
+# since it can carry a name or an open bracket over a long distance. The picture shows the strongest look
+# at something five or more tokens back in the text above.
+
+# %% demo
+shown = cache.pattern[0, :, :16, :16]
+long_looks = shown * torch.ones(16, 16).tril(-5)
+head, dst, src = (int(i) for i in torch.unravel_index(long_looks.argmax(), shown.shape))
+pictures.attention_flow(
+    shown[head], labels[:16], destination=dst, title=f"Head {head}, a long way back"
+)
+
+# %% [markdown]
+# **Question.** *With the text as we gave it, a colon looks at `⏎····`, the line break and the spaces with
+# which its own line began. What is that good for?*
+#
+# <details><summary>Answer</summary>
+#
+# After a colon, Python starts a new line that is indented one step more than the line of the colon. To
+# predict it, the model must know how far the present line is indented, and that was said many tokens ago.
+# The head fetches it. The paper tells of the same behavior in its models: earlier tabs, seen from a line
+# break, decide how many tabs come next. "Source … destination → next token" is called a *skip-trigram*.
+#
+# </details>
+#
+# Now both circuits of every head, each as a single number: its Frobenius norm, the root of the sum of
+# squared entries. A large $W_{QK}$ makes a head choosy. A large $W_{OV}$ makes its output loud.
+
+# %% demo
+qk, ov = model.W_Q[0] @ model.W_K[0].mT, model.W_V[0] @ model.W_O[0]
+pictures.points(
+    qk.flatten(1).norm(dim=1),
+    ov.flatten(1).norm(dim=1),
+    labels=[f"head {h}" for h in range(len(qk))],
+    x_label="size of the QK circuit",
+    y_label="size of the OV circuit",
+    title="Each head of layer 0, its two circuits",
+)
+
+# %% [markdown]
+# Size is not meaning: the norm does not say *which* directions a head reads or writes. To find that
+# out, put the embedding and the unembedding around the circuits, as in section 9. The next notebook does
+# that, and makes the tables readable although they have millions of entries.
+#
+# **Try this.** Your own functions compute this model. Its positions are added to what queries and keys
+# read, and to nothing else. Take the `#` away once your answers have passed.
+
+# %%
+x = model.W_E[tokens]
+with_positions = x + model.W_pos[: len(x)]
+W_Q, W_K, W_V, W_O = (W[0, 0] for W in (model.W_Q, model.W_K, model.W_V, model.W_O))  # head 0
+# mine = causal_pattern(attention_scores(with_positions, with_positions, W_Q, W_K))
+# print(torch.allclose(mine, cache.pattern[0, 0], atol=1e-5))
+# print(torch.allclose(head_output(x, mine, W_V, W_O), cache.head_out[0, 0], atol=1e-4))
 
 # %% [markdown]
 # ## What you have shown
