@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from grader import exercises
 from grader.judge.slips import SLIPS
@@ -48,7 +48,10 @@ def by_notebook() -> dict[str, Counts]:
 
 
 def main() -> None:
-    table = Table("notebook", *("exercises", "points", "mistakes", "variants", "entries covered"))
+    table = Table(
+        Column("notebook", no_wrap=True),
+        *("exercises", "points", "mistakes", "variants", "entries covered"),
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     total = count(exercises.registry().values())

@@ -14,6 +14,7 @@ from grader import exercises, resources
 from grader.classroom import build, solving, sources
 from grader.classroom.validate import Problem, each, validate
 from grader.exercises.__main__ import by_notebook, count
+from grader.exercises.__main__ import main as print_counts
 from grader.judge.draw import Draw
 from grader.judge.slips import SLIPS, slips_of
 from grader.judge.spec import Case, Exercise, Mistake, Variant
@@ -209,6 +210,13 @@ def test_the_counts_add_up(built: ToyCourse) -> None:
     general = {fact for slip in SLIPS for fact in slip.facts}
     assert counts.facts == {17, 18, 19, 41} | general
     assert count([]).facts == frozenset()
+
+
+def test_the_counts_are_printed(built: ToyCourse, capsys: pytest.CaptureFixture[str]) -> None:
+    print_counts()
+    printed = capsys.readouterr().out
+    assert "00-toy" in printed
+    assert "entries covered: 17–19, 41, 110, 112–113" in printed
 
 
 @pytest.mark.parametrize("notebook", exercises.NOTEBOOKS)
