@@ -224,8 +224,8 @@ pictures.matrix(
 )
 
 # %% [markdown]
-# **Try this.** Does your function give the stream that the model really had? And what happens to
-# the difference when you leave out one head?
+# **Try this.** Does your function give the stream that the model really had? Remove the `#` and run
+# the cell. Then leave out one head when you sum, and look at the difference: what is it equal to?
 
 # %%
 layer_outputs = cache.head_out.sum(dim=1)
@@ -248,7 +248,7 @@ layer_outputs = cache.head_out.sum(dim=1)
 #
 # A *component* is any part of the stream: the embedding, a head's output, a whole layer's. Give the
 # logits that each component writes. This reading of a model is called *direct logit attribution*,
-# and you will use it in nearly every notebook from here on.
+# and you will meet it again in notebooks 05 and 06.
 
 
 # %% answer
@@ -331,7 +331,7 @@ pictures.stream_diagram(
 #
 # Give the matrix that takes what the earlier layer holds to what the later layer reads of it.
 #
-# It's a short answer; the point is which way round. Write the axes beside each matrix before you
+# The answer is short. The point is which way round it goes. Write the axes beside each matrix before you
 # multiply. That habit will save you hours in notebooks 03 and 04.
 
 
@@ -353,8 +353,8 @@ check(virtual_weights)
 
 # %% [markdown]
 # **What you showed.** Any two layers are connected, however far apart. A model with $n$ layers has
-# about $n^2/2$ such connections, and each is a matrix you can compute from the weights alone. Most
-# will be near zero in a trained model. Finding the ones that are not is what notebook 04 is about.
+# about $n^2/2$ such connections, and each is a matrix you can compute from the weights alone. In a
+# trained model some of them matter and many don't. Finding those that do is what notebook 04 is about.
 #
 # Here are all connections from a head of layer 0 to the values of a head of layer 1 in the toy
 # model. A number is the Frobenius norm of one virtual weight matrix: the root of the sum of its
@@ -505,7 +505,8 @@ pictures.bars(
 # spread, multiplies each coordinate by a learned weight, and adds a bias. The multiplication, the
 # bias, and the subtraction are linear, so they can be folded into the matrix that follows. What
 # remains is a division by a length, and lengths don't change under rotation. (Notebook 07 does the
-# folding.) So in the equations there is still no special direction.
+# folding.) What the subtraction takes away, the direction in which all coordinates are equal, is
+# never read. That is one direction of thousands, and no basis.
 #
 # </details>
 
