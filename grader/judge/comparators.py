@@ -73,7 +73,10 @@ class Comparator:
 
     parts: names of the parts that earn points separately (a tuple's items), () for all or nothing
     average: a part's grade over the cases is their mean instead of the least of them
+    by_outcome: the reference isn't asked; ``expected`` is None (training is judged by its result)
     """
+
+    by_outcome = False
 
     def __init__(self, *parts: str, average: bool = False) -> None:
         self.parts = parts
@@ -164,7 +167,8 @@ class SameSpan(Comparator):
 class Property(Comparator):
     """Judged by what the answer does: ``holds(value, expected, case)`` grades each part.
 
-    read: how the raw answer is read, where the reference's own answer isn't its pattern
+    read: how the raw answer is read, where the reference's own answer isn't its pattern; needed
+        with ``by_outcome``
     """
 
     def __init__(
@@ -173,9 +177,10 @@ class Property(Comparator):
         *parts: str,
         read: Callable[[Any, Any, Case], Any] | None = None,
         average: bool = False,
+        by_outcome: bool = False,
     ) -> None:
         super().__init__(*parts, average=average)
-        self._holds, self._read = holds, read
+        self._holds, self._read, self.by_outcome = holds, read, by_outcome
 
     def read(self, raw: Any, expected: Any, case: Case) -> Any:
         return self._read(raw, expected, case) if self._read else super().read(raw, expected, case)

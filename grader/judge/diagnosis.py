@@ -211,6 +211,8 @@ def _pair(one: Asked) -> tuple[Tensor, Tensor] | None:
     Of a tuple it is the first item that isn't right.
     """
     expected = one.expected
+    if expected is None:
+        return None
     if isinstance(one.value, tuple):
         both = zip(one.value, expected, one.grades or (0.0,), strict=False)
         wrong = [(mine, theirs) for mine, theirs, grade in both if grade < 1]
