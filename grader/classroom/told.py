@@ -16,11 +16,14 @@ def notebook_result(result: NotebookResult) -> str:
     """One line an exercise, what there is to say about it below, the points at the end."""
     width = max((len(verdict.exercise) for verdict in result.verdicts), default=0)
     lines = [f"{result.notebook}   {result.path}"]
+    said: set[str] = set()
     for verdict in result.verdicts:
         heading = cards.HEADINGS[verdict.status][0]
         points = f"{verdict.points:g}/{verdict.max_points:g}"
         lines.append(f"  {verdict.exercise:<{width}}  {points:>7}  {heading}")
-        lines += [textwrap.indent(text, "      ") for text in _about(verdict)]
+        new = [text for text in _about(verdict) if text not in said]  # ten stubs, one sentence
+        said.update(new)
+        lines += [textwrap.indent(text, "      ") for text in new]
     for run in result.cell_errors:
         lines.append(f"  Code cell {run.number} stopped with an error: {run.error}")
     lines += _wrapped(result.notes, "  Note: ")
