@@ -49,7 +49,8 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
     seed = fresh_seed() if seed is None else seed
     started = time.perf_counter()
     try:
-        questions = [_expect(exercise, case) for case in exercise.cases(Draw(seed))]
+        cases = [c for c in exercise.cases(Draw(seed)) if pupil.guarded or not c.guarded]
+        questions = [_expect(exercise, case) for case in cases]
         asked: list[Asked] = []
         for question in questions:
             left = exercise.budget.wall - (time.perf_counter() - started)

@@ -44,6 +44,8 @@ class ProcessPupil:
     Raises PupilNotStarted.
     """
 
+    guarded = True
+
     def __init__(
         self,
         cells: Sequence[tuple[int, str]],

@@ -19,12 +19,14 @@ class Case:
     label: what is special about it, in a learner's words ("with a single head"); "" for a plain one
     context: what the comparator needs beside the reference's answer (a floor, held-out text)
     repeats: how often the question is put; all answers must be equal to 1e-5
+    guarded: too large for a learner's kernel; put only where the answer runs in its own process
     """
 
     args: tuple[Any, ...]
     label: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     repeats: int = 1
+    guarded: bool = False
 
 
 @dataclass(frozen=True)

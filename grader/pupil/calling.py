@@ -107,6 +107,8 @@ def _is_out_of_memory(error: BaseException) -> bool:
 class InProcess:
     """The pupil whose functions live in this process: a learner's own notebook."""
 
+    guarded = False
+
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self._functions = dict(functions)
 

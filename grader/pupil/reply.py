@@ -39,7 +39,12 @@ class Reply:
 
 
 class Pupil(Protocol):
-    """Whoever answers: a function in this process, or a notebook in another one."""
+    """Whoever answers: a function in this process, or a notebook in another one.
+
+    guarded: the answers run in a process of their own, which may be killed without loss
+    """
+
+    guarded: bool
 
     def call(
         self, name: str, args: tuple[Any, ...], wall: float, *, watch_memory: bool = False

@@ -194,6 +194,27 @@ def test_a_memory_claim_is_judged_by_the_largest_allocation() -> None:
     assert (verdict.status, verdict.mistake) == (Status.WRONG, "too_much_memory")
 
 
+def test_a_guarded_case_is_put_only_to_a_pupil_in_its_own_process() -> None:
+    def with_a_guarded_case(draw):
+        yield from cases(draw)
+        yield dataclasses.replace(next(iter(cases(draw))), guarded=True)
+
+    exercise = dataclasses.replace(EXERCISE, cases=with_a_guarded_case)
+    asked: list[str] = []
+
+    class Counting(InProcess):
+        def call(self, name, args, wall, watch_memory=False):
+            asked.append(name)
+            return super().call(name, args, wall, watch_memory)
+
+    pupil = Counting({"scores": scores})
+    assert judge(exercise, pupil).passed
+    assert len(asked) == 3
+    pupil.guarded = True
+    assert judge(exercise, pupil).passed
+    assert len(asked) == 3 + 4
+
+
 def test_the_same_seed_gives_the_same_verdict_and_none_a_fresh_one() -> None:
     wrong = lambda x, Q, K: scores(x, Q, K) + 1  # noqa: E731
     first, second = verdict_on(wrong, seed=5), verdict_on(wrong, seed=5)
@@ -218,6 +239,8 @@ class Resists:
 
 class Hostile:
     """A pupil on the other side of a wire, which may say anything."""
+
+    guarded = True
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
