@@ -673,56 +673,27 @@ pictures.matrix(
 # ## 7 · Read it in a trained model
 #
 # Random weights show what is true of *every* transformer. What training makes of it is another
-# question. So let's train a small one, here and now: two layers of four heads, on a sample of
-# English text that comes with the course, cut into 512 kinds of tokens. It takes about ten seconds,
-# and it will be a poor model. Even so it is no longer random.
-
-
-# %%
-def train(text, steps, seed=0):
-    """A small two-layer model of the text (pos,), and its loss at each step."""
-    generator = torch.Generator().manual_seed(seed)
-    start = Transformer.random(
-        n_layers=2, n_heads=4, d_model=64, d_head=16, d_vocab=512, n_ctx=48, generator=generator
-    )
-    model = start.with_weights(**{name: 0.3 * w for name, w in start.weights().items()})
-    optimizer = torch.optim.AdamW([w.requires_grad_() for w in model.parameters()], lr=3e-3)
-    losses = []
-    for _ in range(steps):
-        rows = text[torch.randint(len(text) - 48, (16, 1), generator=generator) + torch.arange(48)]
-        predictions = model(rows)[:, :-1].flatten(0, 1)
-        loss = torch.nn.functional.cross_entropy(predictions, rows[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return model.clone(), losses
-
+# question. The course comes with a few small models, trained on Python's own library, its
+# documentation, and some English. Here is one with two layers of four heads, and a text that it has
+# never seen.
 
 # %% demo
-tokenizer = models.tokenizer("small")
-text = tokenizer.encode(models.sample_text("english"))
-trained, losses = train(text, steps=200)
-pictures.lines(
-    {"loss": losses},
-    x_label="training step",
-    y_label="loss (nats per token)",
-    title="Learning to predict the next token",
-    levels={"guessing": torch.tensor(512.0).log()},
-)
+trained = models.load("two-layer")
+text = models.sample_tokens("docs")[2000:2256]
+predictions, seen = trained.run_with_cache(text)
+print(trained)
+print("loss:", float(torch.nn.functional.cross_entropy(predictions[:-1], text[1:])), "nats")
+print(trained.tokenizer.decode(text[:60]))
 
 # %% [markdown]
-# **Who predicts?** Take a stretch of text and split the prediction by author, as in section 2. For
-# each part, the bar shows how far it lifts the *true* next token above the average token, as a mean
-# over all positions.
+# **Who predicts?** Split the prediction by author, as in section 2. For each part, the bar shows how
+# far it lifts the *true* next token above the average token, as a mean over all positions.
 
 # %% demo
-rows = text[5000:5048]
-_, seen = trained.run_with_cache(rows)
 authors = torch.cat([seen.stream[:1], seen.head_out.flatten(0, 1)])
 lifts = authors[:, :-1] @ trained.W_U
 lifts = lifts - lifts.mean(dim=-1, keepdim=True)
-true_next = lifts[:, torch.arange(47), rows[1:]].mean(dim=1)
+true_next = lifts[:, torch.arange(len(text) - 1), text[1:]].mean(dim=1)
 pictures.bars(
     true_next,
     ["embed", *(f"{i}.{j}" for i in range(2) for j in range(4))],
@@ -734,8 +705,8 @@ pictures.bars(
 # %% [markdown]
 # **Who listens to whom?** For each head of layer 0 and each head of layer 1: which share of what the
 # first one writes can the second one see with its keys? Two random heads would overlap by
-# d_head / d_model = 1/4, so that is subtracted. Red means that they share more of the stream than
-# chance would give them.
+# d_head / d_model, so that is subtracted. Red means that they share more of the stream than chance
+# would give them.
 
 # %% demo
 readers = [torch.linalg.qr(W_K).Q for W_K in trained.W_K[1]]  # an orthonormal basis of each
@@ -746,21 +717,22 @@ shares = torch.stack(
     ]
 )
 pictures.matrix(
-    shares - 1 / 4,
+    shares - trained.d_head / trained.d_model,
     rows=[f"head 0.{i}" for i in range(4)],
     columns=[f"head 1.{j}" for j in range(4)],
     axes=("writes", "reads, into its keys"),
-    title="Overlap after training, minus chance",
+    title="Overlap in a trained model, minus chance",
 )
 
 # %% [markdown]
-# Compare this with the picture of *no structure* in section 3. A few seconds of training were enough
-# for writers and readers to find common directions. Who talks to whom about *what* is a longer
-# story, and the rest of the course tells it.
+# Compare this with the picture of *no structure* in section 3. One square stands out: a head of layer
+# 1 has turned its keys toward what one head of layer 0 writes. Nobody told it to. You have found a
+# wire in a trained network, from its weights alone, and in notebook 05 you will learn what it is for.
 #
-# **Try this.** Look at the values or the queries instead of the keys. Compute the same table for a
-# model with fresh random weights. And check whether training gave the stream special dimensions: is
-# `kurtosis(seen.stream[1])` larger than `kurtosis(seen.stream[1] @ Q)` for a random rotation `Q`?
+# **Try this.** Look at the values or the queries instead of the keys. Compute the same table for
+# `Transformer.random(…)` of the same sizes. And check whether training gave the stream special
+# dimensions: is `kurtosis(seen.stream[1])` larger than `kurtosis(seen.stream[1] @ Q)` for a random
+# rotation `Q`?
 
 # %% [markdown]
 # ## What you have now
