@@ -51,7 +51,7 @@ def lines_of(process: subprocess.Popen[str]) -> Lines:
     return lines
 
 
-def announced(lines: Lines, seconds: float = 120.0) -> Lab:
+def announced(lines: Lines, seconds: float = 240.0) -> Lab:
     """Wait until the learner is told that the course is open."""
     said = ""
     while "Ctrl-C" not in said:

@@ -24,7 +24,7 @@ from types import FrameType
 
 HOST = "127.0.0.1"
 _FIRST_PORT = 8888
-_READY_SECONDS = 90.0
+_READY_SECONDS = 180.0
 _STOP_SECONDS = 15.0
 
 
