@@ -24,11 +24,17 @@ def fresh_seed() -> int:
 
 
 class Draw:
-    """A source of sizes, weights, tokens, patterns and models, determined by ``seed``."""
+    """A source of sizes, weights, tokens, patterns and models, determined by ``seed``.
 
-    def __init__(self, seed: int, dtype: torch.dtype = torch.float32) -> None:
+    guarded: the pupil answers in a process of its own, so guarded cases may be drawn as well
+    """
+
+    def __init__(
+        self, seed: int, dtype: torch.dtype = torch.float32, guarded: bool = False
+    ) -> None:
         self.seed = seed
         self.dtype = dtype
+        self.guarded = guarded
         self.generator = torch.Generator().manual_seed(seed)
 
     def sizes(self, count: int, low: int = 2, high: int = 9) -> list[int]:

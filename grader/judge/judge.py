@@ -8,8 +8,9 @@ read, is a GRADER_ERROR. Everything after the hand-over is the learner's verdict
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import torch
@@ -49,8 +50,9 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
     seed = fresh_seed() if seed is None else seed
     started = time.perf_counter()
     try:
-        cases = [c for c in exercise.cases(Draw(seed)) if pupil.guarded or not c.guarded]
-        questions = [_expect(exercise, case) for case in cases]
+        drawn = exercise.cases(Draw(seed, guarded=pupil.guarded))
+        cases = [case for case in drawn if pupil.guarded or not case.guarded]
+        questions = [_expect(exercise, case) for case in cases if not case.guarded]
         asked: list[Asked] = []
         for question in questions:
             left = exercise.budget.wall - (time.perf_counter() - started)
@@ -58,6 +60,8 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
             asked.append(_grade(exercise, question, reply, steady))
             if reply.outcome in (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.NOT_ATTEMPTED):
                 break
+        if all(_fits(one) for one in asked):
+            asked += _ask_guarded(exercise, pupil, [case for case in cases if case.guarded])
         return say(exercise, asked, seed, time.perf_counter() - started)
     except Exception as error:
         return grader_error(exercise, error, seed, time.perf_counter() - started)
@@ -66,6 +70,24 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
 def judge_here(exercise: Exercise, answer: Callable[..., Any], seed: int | None = None) -> Verdict:
     """`judge` a function in this very process: for a learner's own notebook, never a stranger's."""
     return judge(exercise, InProcess({exercise.name: answer}), seed)
+
+
+def _fits(one: Asked) -> bool:
+    """Right, and within the memory that the case allows."""
+    return one.right and one.reply.largest_mib <= one.case.context.get("memory_mib", inf)
+
+
+def _ask_guarded(exercise: Exercise, pupil: Pupil, cases: Sequence[Case]) -> Iterator[Asked]:
+    """The large cases, each with the whole budget's time; reached only if all before was right.
+
+    An answer that is wrong or wasteful at a small size would only cost minutes here, or the process.
+    """
+    for case in cases:
+        question = _expect(exercise, case)
+        reply, steady = _ask(exercise, pupil, question, exercise.budget.guarded_wall)
+        yield _grade(exercise, question, reply, steady)
+        if reply.outcome is not Outcome.ANSWERED:
+            return
 
 
 def _expect(exercise: Exercise, case: Case) -> Question:

@@ -36,8 +36,9 @@ def say(exercise: Exercise, asked: Sequence[Asked], seed: int, seconds: float) -
         status, found = _unfinished(asked)
     elif last.outcome is Outcome.TIMEOUT:
         status = Status.TIMEOUT
+        wall = exercise.budget.guarded_wall if asked[-1].case.guarded else exercise.budget.wall
         text = (
-            f"No answer within the {exercise.budget.wall:g} s allowed. Is there a loop that does not "
+            f"No answer within the {wall:g} s allowed. Is there a loop that does not "
             "end, or one over every entry of a matrix?"
         )
         found = Diagnosis("", text, asked[-1])

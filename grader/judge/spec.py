@@ -19,7 +19,8 @@ class Case:
     label: what is special about it, in a learner's words ("with a single head"); "" for a plain one
     context: what the comparator needs beside the reference's answer (a floor, held-out text)
     repeats: how often the question is put; all answers must be equal to 1e-5
-    guarded: too large for a learner's kernel; put only where the answer runs in its own process
+    guarded: too large for a learner's kernel; put only where the answer runs in its own process,
+        and only after all other cases were answered rightly. Yield it only ``if draw.guarded``.
     """
 
     args: tuple[Any, ...]
@@ -60,11 +61,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits for all cases of an exercise together: seconds of wall and CPU time, MiB of memory."""
+    """Limits for all cases of an exercise together: seconds of wall and CPU time, MiB of memory.
+
+    guarded_wall: seconds for each guarded case, on top of ``wall``
+    """
 
     wall: float = 10.0
     cpu: float = 10.0
     memory_mib: int = 1024
+    guarded_wall: float = 60.0
 
 
 @dataclass(frozen=True)

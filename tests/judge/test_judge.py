@@ -215,6 +215,30 @@ def test_a_guarded_case_is_put_only_to_a_pupil_in_its_own_process() -> None:
     assert len(asked) == 3 + 4
 
 
+def test_a_guarded_case_waits_until_all_others_are_right() -> None:
+    drawn: list[bool] = []
+
+    def with_a_guarded_case(draw):
+        drawn.append(draw.guarded)
+        yield dataclasses.replace(next(iter(cases(draw))), guarded=True, label="large")
+        yield from cases(draw)
+
+    exercise = dataclasses.replace(EXERCISE, cases=with_a_guarded_case)
+
+    def wrong_only_at_first(x, Q, K):
+        calls.append(len(x))
+        return scores(x, Q, K) + (len(calls) == first_wrong)
+
+    for first_wrong, put in ((2, 3), (4, 4)):
+        calls: list[int] = []
+        pupil = InProcess({"scores": wrong_only_at_first})
+        pupil.guarded = True
+        verdict = judge(exercise, pupil, seed=3)
+        assert len(calls) == put
+        assert verdict.where.startswith("large") == (first_wrong == 4)
+    assert drawn == [True, True]
+
+
 def test_the_same_seed_gives_the_same_verdict_and_none_a_fresh_one() -> None:
     wrong = lambda x, Q, K: scores(x, Q, K) + 1  # noqa: E731
     first, second = verdict_on(wrong, seed=5), verdict_on(wrong, seed=5)
