@@ -841,12 +841,11 @@ pictures.matrices(
 # %% [markdown]
 # ## 10 · Read it in a trained model
 #
-# Now heads that nobody wrote. The course ships trained models; this one has two layers of four heads and
-# was trained on Python code, its documentation and English text. We look at its first layer, layer 0. The
-# text below is ours; change it and run on.
+# Now heads that nobody wrote. The course ships a one-layer model with eight heads, trained on Python
+# code, its documentation and English text. The text below is ours; change it and run on.
 
 # %%
-model = models.load("two-layer")
+model = models.load("one-layer")
 text = "def find(self, name):\n    if name is None:\n        raise KeyError(name)\n    return self.table[name]\n"
 tokens = model.tokenizer.encode(text)
 labels = model.tokenizer.token_strings(tokens)
@@ -923,7 +922,7 @@ pictures.points(
     labels=[f"head {h}" for h in range(len(qk))],
     x_label="size of the QK circuit",
     y_label="size of the OV circuit",
-    title="Each head of layer 0, its two circuits",
+    title="Eight heads, two circuits each",
 )
 
 # %% [markdown]
