@@ -210,6 +210,17 @@ def test_a_pointer_composes_through_queries() -> None:
     assert above.flatten().topk(2).values.diff() <= -0.05
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pointer_settles_on_the_latest_copy(seed: int) -> None:
+    layers = [[pointer(), dead()], [pointer_induction((0, 0)), scrambled()]]
+    model = compile_model(layers, d_vocab=11, n_ctx=42, seed=seed, pos_in_stream=True).model
+    tokens = torch.arange(5).repeat(9)[:42]
+    _, cache = model.run_with_cache(tokens)
+    far = distance(42)
+    assert attention_on(cache, (0, 0), far == 5).min() >= LEAST
+    assert attention_on(cache, (1, 0), far == 4)[1:].min() >= LEAST  # position 4 has no copy yet
+
+
 def test_virtual_head_of_two_previous_token_heads_reaches_two_back() -> None:
     layers = [[previous_token()], [previous_token(Remember(value=(0, 0)))], [induction((1, 0))]]
     compiled = compile_model(layers, d_vocab=15, n_ctx=50, seed=6)

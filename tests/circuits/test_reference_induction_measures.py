@@ -207,6 +207,11 @@ class TestPhaseChange:
         # The mean of the last five lags two steps behind.
         assert abs(phase_change_step(self.sigmoid_curve(400, at, width=6.0)) - at - 2) <= 1
 
+    def test_the_limit_is_fifteen_percent_between_a_quarter_and_three_quarters(self) -> None:
+        """A logistic curve takes 2 ln 3 = 2.197 widths for that: 60 of 400 steps at width 27.3."""
+        assert phase_change_step(self.sigmoid_curve(400, 200, width=26.5)) > 0
+        assert phase_change_step(self.sigmoid_curve(400, 200, width=28.0)) == -1
+
     def test_a_slow_fall_is_none(self) -> None:
         assert phase_change_step(self.sigmoid_curve(400, 200, width=60.0)) == -1
         assert phase_change_step(torch.linspace(4, 1, 400)) == -1
