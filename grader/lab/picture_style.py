@@ -151,7 +151,7 @@ def ticks(
     if labels is None:
         axis.set_major_locator(MaxNLocator(min(count, 8), integer=True))
         return
-    room = place.get_position().width * place.figure.get_figwidth()
+    room = place.get_window_extent().width / place.figure.dpi
     crowded = side == "x" and (max(map(len, labels)) + 1) * count * _LETTER > room
     turned: dict[str, Any] = (
         {"rotation": 55, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
