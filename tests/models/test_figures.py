@@ -92,7 +92,7 @@ def test_used_triples_are_the_sum_over_the_text() -> None:
                 if gain >= 0.1:
                     key = (row[src], row[dst], row[dst + 1])
                     expected[key] = expected.get(key, 0.0) + gain
-    found = used(m, tokens, head=1)
+    found = used(m, tokens)[1]
     assert len(found["triples"]) == len(expected) > 5
     for triple, total in zip(found["triples"].tolist(), found["total"].tolist(), strict=True):
         assert abs(total - expected[tuple(triple)]) <= 1e-4

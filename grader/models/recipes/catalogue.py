@@ -38,7 +38,10 @@ RECIPES = {
         "Natural text alone, no start token. Induction grows slowly, while the learning rate falls.",
         n_layers=2,
         n_heads=4,
-        stages=(replace(_ON_TEXT, steps=8000),),
+        stages=(
+            replace(_ON_TEXT, steps=6500),
+            replace(_ON_TEXT, steps=3000, muon_lr=0.01, adam_lr=0.0033, decay_from=0.0),
+        ),
     ),
     "two-layer-curriculum": Recipe(
         "two-layer-curriculum",
@@ -55,6 +58,9 @@ RECIPES = {
             ),
             replace(_ON_TEXT, steps=1400, repeats=0.25, decay_from=0.99, end=1.0),
             replace(_ON_TEXT, steps=2600, repeats=0.1, decay_from=0.0, warm_up=1),
+            replace(
+                _ON_TEXT, steps=900, muon_lr=0.008, adam_lr=0.0027, repeats=0.25, decay_from=0.0
+            ),
         ),
     ),
 }  # fmt: skip
@@ -62,8 +68,8 @@ RECIPES = {
 
 # Which snapshots ship: through the slow change on text, and through the sudden one on repeats.
 CHECKPOINT_STEPS: dict[str, tuple[int, ...]] = {
-    "two-layer": (500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 5000, 6000, 7000, 8000),
-    "two-layer-curriculum": (0, 100, 200, 250, 275, 300, 325, 350, 400, 450, 1000, 4450),
+    "two-layer": (500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500, 5000, 6500, 9500),
+    "two-layer-curriculum": (0, 100, 200, 250, 275, 300, 325, 350, 400, 450, 1000, 5350),
 }
 
 
