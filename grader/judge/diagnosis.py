@@ -174,16 +174,25 @@ def _squeezed(text: str) -> str:
 
 def _ignores_arguments(asked: Sequence[Asked]) -> bool:
     """The very same numbers in every case, although the expected ones differ between the cases."""
-    values = [one.arrays for one in asked]
-    if len(asked) < 2 or not all(values):
+    values = [_content(one.value, one.arrays) for one in asked]
+    if len(asked) < 2 or [] in values:
         return False
-    wanted = [leaves(one.expected) for one in asked]
+    wanted = [_content(one.expected, leaves(one.expected)) for one in asked]
     return all(_equal(v, values[0]) for v in values) and not all(
         _equal(w, wanted[0]) for w in wanted
     )
 
 
-def _equal(mine: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:
+def _content(value: Any, arrays: list[Tensor]) -> list[Tensor] | frozenset[Any]:
+    """What can be compared: a set as it is, anything else by its arrays."""
+    return frozenset(value) if isinstance(value, set | frozenset) else arrays
+
+
+def _equal(
+    mine: Sequence[Tensor] | frozenset[Any], theirs: Sequence[Tensor] | frozenset[Any]
+) -> bool:
+    if isinstance(mine, frozenset) or isinstance(theirs, frozenset):
+        return mine == theirs
     return len(mine) == len(theirs) and all(
         a.shape == b.shape and bool((a == b).all()) for a, b in zip(mine, theirs, strict=True)
     )

@@ -199,7 +199,12 @@ SLIPS = (
         (117,),
         ("squeezed_axis",),
     ),
-    Slip("a global for an argument", _with_a_global, (118,), ("ignores_arguments", "shape")),
+    Slip(
+        "a global for an argument",
+        _with_a_global,
+        (118,),
+        ("ignores_arguments", "shape", "wrong_length"),
+    ),
     Slip("returns None", _on_result(lambda _: None, whole=True), (120,), ("returns_none",)),
     Slip("draws from the global generator", _drawing, (121,), ("touches_global_rng",)),
     Slip("reseeds the global generator", _reseeding, (121,), ("touches_global_rng",)),
