@@ -193,11 +193,11 @@ def copying_rank(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
     """Share of tokens whose own logit a head raises most: (...) in [0, 1], ties counting.
 
     A row of the full OV circuit counts where its largest entry is on the diagonal. Rows come a few
-    at a time, 64 MiB of them, so the memory does not grow with d_vocab².
+    at a time, 8 MiB of them, so the memory does not grow with d_vocab².
     """
     circuit = _full_ov(W_E, W_V, W_O, W_U)
     copied = torch.zeros(circuit.shape[:-2], dtype=W_E.dtype, device=W_E.device)
-    for chunk, rows in circuit.row_chunks():
+    for chunk, rows in circuit.row_chunks(8 * 2**20):
         own = rows.diagonal(chunk.start, dim1=-2, dim2=-1)
         copied += (own >= rows.amax(dim=-1)).sum(dim=-1)
     return copied / circuit.shape[-1]
