@@ -194,7 +194,7 @@ def _print_two(found: dict[str, Any], about: dict[str, Any]) -> None:
           + ", ".join(f"{gone[k]:.3f}" for k in "QKV"))  # fmt: skip
     _line("largest attention to position 0 (0.9: dead)", f"{found['largest_first_position']:.2f}")
     _line("in-context score, late minus early loss", f"{found['in_context_score']:+.3f}",
-          "larger models: −0.4")  # fmt: skip
+          "later paper, 2 layers and more: −0.4")  # fmt: skip
     terms = found["terms"]
     for what, key, paper in _TERMS:
         _line(what, f"{terms[key]:.3f} nats", f"paper: {paper}")

@@ -87,7 +87,7 @@ def text_card(name: str, folder: Path, tried: dict[str, Path]) -> None:
     """``tried``: other runs by a short description, their outcomes go onto the card."""
     recipe = json.loads((folder / "recipe.json").read_text())
     log = read_log(folder)
-    last = max((folder / "snapshots").glob("*.safetensors"))
+    last = folder / "snapshots" / f"{log[-1]['step']:06d}.safetensors"
     kept, checksum = store(Transformer.load(last), f"{name}.safetensors")
     fields = {
         "about": recipe["about"],

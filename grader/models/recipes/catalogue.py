@@ -35,12 +35,14 @@ RECIPES = {
     ),
     "two-layer": Recipe(
         "two-layer",
-        "Natural text alone, no start token. Induction grows slowly, while the learning rate falls.",
+        "Natural text alone, no start token. Induction grows slowly, while the learning rate falls: "
+        "it falls to 0 once, and twice more from a lower start.",
         n_layers=2,
         n_heads=4,
         stages=(
             replace(_ON_TEXT, steps=6500),
             replace(_ON_TEXT, steps=3000, muon_lr=0.01, adam_lr=0.0033, decay_from=0.0),
+            replace(_ON_TEXT, steps=1200, muon_lr=0.008, adam_lr=0.0027, decay_from=0.0),
         ),
     ),
     "two-layer-curriculum": Recipe(
@@ -68,8 +70,8 @@ RECIPES = {
 
 # Which snapshots ship: through the slow change on text, and through the sudden one on repeats.
 CHECKPOINT_STEPS: dict[str, tuple[int, ...]] = {
-    "two-layer": (500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500, 5000, 6500, 9500),
-    "two-layer-curriculum": (0, 100, 200, 250, 275, 300, 325, 350, 400, 450, 1000, 5350),
+    "two-layer": (500, 1500, 2000, 2400, 2800, 3200, 3600, 4000, 4500, 5000, 6500, 10700),
+    "two-layer-curriculum": (0, 100, 200, 250, 275, 300, 325, 350, 375, 400, 450, 5350),
 }
 
 

@@ -188,7 +188,7 @@ def run(
     """Train to the end of the recipe, or on from where a killed run stopped.
 
     ``progress(step, steps, loss)`` is called after every step. Logs and checkpoints come every
-    ``every`` steps; a snapshot (float16) at each step in ``snapshots``.
+    ``every`` steps; a snapshot (float16) at each step in ``snapshots`` and at the end.
     """
     folder.mkdir(parents=True, exist_ok=True)
     training = Run(recipe, folder, corpus)
@@ -206,7 +206,7 @@ def run(
         smooth = loss if smooth is None else 0.98 * smooth + 0.02 * loss
         if progress:
             progress(training.step, recipe.steps, smooth)
-        if training.step in snapshots:
+        if training.step in snapshots or training.step == recipe.steps:
             training.snapshot()
         if training.step % every == 0 or training.step == recipe.steps:
             training.note(smooth, time.monotonic() - started)
