@@ -23,7 +23,7 @@ from grader.circuits.compiled_parts import Copy, Head, Match, Offset, Remember
 from grader.exercises.induction_heads.repeating import NOTEBOOK
 from grader.judge.comparators import Property
 from grader.judge.draw import Draw
-from grader.judge.reading import Unreadable, read_model
+from grader.judge.reading import Unreadable, read_like, read_model
 from grader.judge.spec import Case, Exercise, Mistake, Variant
 from grader.transformer import Transformer
 
@@ -43,7 +43,7 @@ def _cases(draw: Draw) -> Iterator[Case]:
 
 def _read(raw: Any, expected: Any, case: Case) -> Transformer:
     d_vocab, n_ctx = case.args
-    model = read_model(raw)
+    model = read_model(raw) if raw is not None else read_like(raw, None)
     if model.n_layers != 2:
         raise Unreadable("shape", f"A model of {model.n_layers} layers came; two were asked for.")
     if model.d_vocab != d_vocab or model.n_ctx < n_ctx:
@@ -59,7 +59,10 @@ def _texts(case: Case) -> tuple[Tensor, Tensor, Tensor]:
     seed = int(case.context["seed"])
     periods = range(3, min(d_vocab, n_ctx // 2) + 1)
     rows = [
-        [reference.repeated_tokens(d_vocab, p, n_ctx // p + 2, seed + i)[: n_ctx + 1] for i in (0, 1, 2)]
+        [
+            reference.repeated_tokens(d_vocab, p, n_ctx // p + 2, seed + i)[: n_ctx + 1]
+            for i in (0, 1, 2)
+        ]
         for p in periods
     ]
     tokens = torch.stack([torch.stack(row) for row in rows])
@@ -177,7 +180,7 @@ def _finds_itself(model: Transformer, case: Case) -> bool:
 def _works_with_positions_in_stream(model: Transformer, case: Case) -> bool:
     if model.pos_in_stream:
         return False
-    tokens, true, guessed, known = _seen(Transformer(**model.weights(), pos_in_stream=True), case)
+    _, true, guessed, known = _seen(Transformer(**model.weights(), pos_in_stream=True), case)
     return _share(guessed == true, known) >= RIGHT
 
 
@@ -189,12 +192,10 @@ def _works_otherwise(model: Transformer, case: Case) -> bool:
 
 def _no_better_than_chance(model: Transformer, case: Case) -> bool:
     _, true, guessed, known = _seen(model, case)
-    return _share(guessed == true, known) < 0.6
+    return _share(guessed == true, known) < 0.85
 
 
-def _built(
-    *layers: list[Head], pos_in_stream: bool = False
-) -> Callable[[int, int], Transformer]:
+def _built(*layers: list[Head], pos_in_stream: bool = False) -> Callable[[int, int], Transformer]:
     """A model with those heads, exact, in float64."""
 
     def answer(d_vocab: int, n_ctx: int) -> Transformer:
@@ -269,9 +270,7 @@ INDUCTION_BY_K_COMPOSITION = Exercise(
     minutes=45,
     difficulty=3,
     cases=_cases,
-    compare=Property(
-        _composes("K"), "induction", "by keys alone", read=_read, by_outcome=True
-    ),
+    compare=Property(_composes("K"), "induction", "by keys alone", read=_read, by_outcome=True),
     hints=(
         "Give each kind of information its own directions: which token stands here, which token stood "
         "before, what comes next (only this is read by the unembedding), and what positions need. Then "
@@ -358,9 +357,7 @@ INDUCTION_BY_POINTER_ARITHMETIC = Exercise(
     minutes=45,
     difficulty=3,
     cases=_cases,
-    compare=Property(
-        _composes("Q"), "induction", "by queries alone", read=_read, by_outcome=True
-    ),
+    compare=Property(_composes("Q"), "induction", "by queries alone", read=_read, by_outcome=True),
     hints=(
         "Layer 0 finds an earlier copy of the present token and writes down *where* it stands. Layer 1 "
         "looks one further than what is written there.",
@@ -376,16 +373,14 @@ INDUCTION_BY_POINTER_ARITHMETIC = Exercise(
         Mistake(
             "pos_in_stream_forgotten",
             _not_flagged,
-            'The weights are right for positions in the stream, but the model says they are not: pass '
+            "The weights are right for positions in the stream, but the model says they are not: pass "
             'pos_in_stream=True, or "pos_in_stream": True in the dict.',
             facts=(32,),
             signature=_works_with_positions_in_stream,
         ),
         Mistake(
             "third_copies_fail",
-            _built(
-                [_pointing(avoid_self=True)], [pointer_induction((0, 0))], pos_in_stream=True
-            ),
+            _built([_pointing(avoid_self=True)], [pointer_induction((0, 0))], pos_in_stream=True),
             "Right in the second copy, wrong later: with two earlier copies layer 0 looks at both, and "
             "the mean of two positions points at neither. Let it prefer one of them.",
             signature=_third_copies_fail,

@@ -203,9 +203,7 @@ FIND_INDUCTION_HEADS = Exercise(
         ),
         Mistake(
             "previous_token_heads",
-            lambda model: _addresses(
-                _patterns(model)[0].diagonal(-1, -2, -1).mean(dim=-1) >= 0.5
-            ),
+            lambda model: _addresses(_patterns(model)[0].diagonal(-1, -2, -1).mean(dim=-1) >= 0.5),
             "These are previous-token heads. An induction head reads what such a head wrote, and is "
             "another head.",
         ),

@@ -206,11 +206,7 @@ PREVIOUS_TOKEN_HEAD = Exercise(
         Variant("circle", _circle, facts=("R",)),
         Variant("keys_turned_in_float32", _keys_turned, facts=("R", "D")),
         Variant("parabola", _parabola, facts=("R", "E")),
-        Variant(
-            "half_a_circle", lambda n, m, h: _circle(n, m, h, theta=pi / n), facts=("R",)
-        ),
-        Variant(
-            "numpy", lambda n, m, h: tuple(w.numpy() for w in _circle(n, m, h)), facts=("N",)
-        ),
+        Variant("half_a_circle", lambda n, m, h: _circle(n, m, h, theta=pi / n), facts=("R",)),
+        Variant("numpy", lambda n, m, h: tuple(w.numpy() for w in _circle(n, m, h)), facts=("N",)),
     ),
 )

@@ -390,7 +390,6 @@ def _score_cases(draw: Draw) -> Iterator[Case]:
     yield Case((losses[:1], 0, 0), "with a single loss")
 
 
-
 IN_CONTEXT_LEARNING_SCORE = Exercise(
     reference=reference.in_context_learning_score,
     notebook=NOTEBOOK,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grader.circuits import induction_heads as reference
-from grader.exercises.induction_heads.repeating import NOTEBOOK, PAPER
+from grader.exercises.induction_heads.repeating import NOTEBOOK
 from grader.judge.comparators import Comparator
 from grader.judge.draw import Draw
 from grader.judge.spec import Case, Exercise, Mistake, Variant
@@ -113,7 +113,7 @@ PREVIOUS_TOKEN_SCORE = Exercise(
 
 def _perfect(pos: int, period: int) -> Tensor:
     """A head that shares its attention evenly among all positions after earlier copies."""
-    after = _stripes(pos, lambda back: (back % period == period - 1))
+    after = _stripes(pos, lambda back: back % period == period - 1)
     after[:, 0] += (after.sum(dim=-1) == 0).float()
     return after / after.sum(dim=-1, keepdim=True)
 
@@ -125,7 +125,9 @@ def _prefix_cases(draw: Draw) -> Iterator[Case]:
     double = Draw(draw.seed, torch.float64)
     yield Case((double.pattern(2 * period + 2, 2 * period + 2), period + 1), "in float64")
     yield Case((draw.pattern(9, 9), 3), "with a period of three")
-    yield Case((draw.pattern(period + 1, period + 1), period), "with one position in the second copy")
+    yield Case(
+        (draw.pattern(period + 1, period + 1), period), "with one position in the second copy"
+    )
     yield Case((_perfect(4 * period, period), period), "for a head that shares evenly among copies")
 
 
@@ -438,9 +440,7 @@ COPYING_EFFECT = Exercise(
         Mistake(
             "token_after_the_attended",
             _of(
-                lambda logits, p, t: _share(
-                    logits, t[(p.argmax(dim=-1) + 1).clamp_max(len(t) - 1)]
-                )
+                lambda logits, p, t: _share(logits, t[(p.argmax(dim=-1) + 1).clamp_max(len(t) - 1)])
             ),
             "This asks about the token one after the one that is looked at. The head already looks at "
             "what follows the earlier copy; no further step is needed.",
@@ -488,9 +488,7 @@ COPYING_EFFECT = Exercise(
         ),
         Mistake(
             "mean_logit",
-            _of(
-                lambda logits, p, t: logits.gather(-1, t[p.argmax(dim=-1)][:, None]).mean()
-            ),
+            _of(lambda logits, p, t: logits.gather(-1, t[p.argmax(dim=-1)][:, None]).mean()),
             "This is the mean of the logits. The score counts: the share of destinations at which the "
             "attended token is raised.",
             facts=(106,),
