@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from grader.lab.picture_style import (
     ACCENT,
@@ -20,6 +21,8 @@ from grader.lab.picture_style import (
     picture,
     ticks,
 )
+
+_FEW = 12  # places on a logarithmic axis that are named one by one, better than powers of ten
 
 
 def lines(
@@ -52,6 +55,9 @@ def lines(
         _draw_levels(place, levels or {})
         place.set(xlabel=x_label, ylabel=y_label, title=title)
         place.set_xscale("log" if log_x else "linear")
+        if log_x and len(where) <= _FEW:
+            place.set_xticks(where, [f"{value:g}" for value in where])
+            place.xaxis.set_minor_locator(NullLocator())
         place.grid(True, axis="y")
         if len(series) > 1:
             place.legend(loc="center left", bbox_to_anchor=(1.0, 0.9))

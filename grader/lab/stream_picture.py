@@ -35,7 +35,7 @@ def stream_diagram(
     boxes = [[layer] if isinstance(layer, str) else list(layer) for layer in layers]
     _check_path(boxes, path)
     tallest = max((len(layer) for layer in boxes), default=0)
-    length = 2 * _ENDS + _LAYER_WIDTH * len(boxes)
+    length = 2 * _ENDS + _LAYER_WIDTH * max(len(boxes), 1)  # with no layer, a bare line
     top = 0.75 + tallest * (_BOX_HEIGHT + _GAP)
     figure, grid = picture(min(length * 0.72, 11.0), min((top + 0.9) * 0.72, 6.0), title)
     place = grid[0, 0]

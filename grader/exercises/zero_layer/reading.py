@@ -366,15 +366,15 @@ NEXT_TOKEN_LOSS = Exercise(
         Mistake(
             "not_shifted_but_cut",
             lambda r, t: _nll(r[..., :-1, :], t[..., :-1]).mean(),
-            "Both arrays lost the same position, so each prediction is still held against its own "
-            "token.",
+            "The last position was taken from both arrays, and so each prediction is still held "
+            "against its own token. Shorten them at different ends.",
             facts=(10,),
         ),
         Mistake(
             "not_shifted_but_cut_in_front",
             lambda r, t: _nll(r[..., 1:, :], t[..., 1:]).mean(),
-            "Both arrays lost the same position, so each prediction is still held against its own "
-            "token.",
+            "The first position was taken from both arrays, and so each prediction is still held "
+            "against its own token. Shorten them at different ends.",
             facts=(10,),
         ),
         Mistake(

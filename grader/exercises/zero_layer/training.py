@@ -162,6 +162,14 @@ def _is_tied(value: Weights, case: Case) -> bool:
     return bool((logits - logits.T).abs().max() <= 1e-3 * logits.abs().max())
 
 
+def _is_not_finite(value: Weights, case: Case) -> bool:
+    return not all(bool(weight.isfinite().all()) for weight in value)
+
+
+def _diverged(tokens: Tensor, d_vocab: int, d_model: int, seed: int) -> Weights:
+    return torch.full((d_vocab, d_model), torch.nan), torch.full((d_model, d_vocab), torch.nan)
+
+
 def _is_untrained(value: Weights, case: Case) -> bool:
     _, table, _, _ = _seen(value, case)
     return float((table.exp() - 1 / len(table)).abs().max()) <= 0.05
@@ -229,6 +237,14 @@ TRAIN_ZERO_LAYER = Exercise(
         "steps) and falls to zero by the end. Return the weights detached.",
     ),
     mistakes=(
+        Mistake(
+            "diverged",
+            _diverged,
+            "The weights hold NaN or infinity: the training blew up on its way. Look for a logarithm "
+            "of 0 in the loss, and for a learning rate that is far too large.",
+            facts=(13,),
+            signature=_is_not_finite,
+        ),
         Mistake(
             "untrained",
             _untrained,
