@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from grader.circuits import composition, induction_heads, one_layer, path_importance, zero_layer
 from grader.models.recipes import figures, measure
 from grader.models.recipes.skip_trigrams import count_triple, used
 from grader.transformer import Transformer
@@ -104,3 +105,34 @@ def test_triples_are_counted_within_the_window() -> None:
     text[90], text[91] = 8, 9
     assert count_triple(text, (7, 8, 9)) == 1
     assert count_triple(text, (7, 8, 0)) == 0
+
+
+def test_the_figures_agree_with_the_reference_circuits() -> None:
+    m, row = MODEL, TOKENS[0]
+    _, cache = m.run_with_cache(row)
+    pattern = cache.pattern[1, 0]
+    pairs = [
+        (measure.previous_token(pattern), induction_heads.previous_token_score(pattern)),
+        (measure.prefix_matching(pattern, 5), induction_heads.prefix_matching_score(pattern, 5)),
+        (
+            figures.ov_positivity(m, 0, 1),
+            one_layer.copying_score(m.W_E, m.W_V[0, 1], m.W_O[0, 1], m.W_U),
+        ),
+        (
+            figures.composed_qk_positivity(m, 2, 1),
+            induction_heads.matching_score(
+                m.W_E, m.W_Q[1, 1], m.W_K[1, 1], m.W_V[0, 2] @ m.W_O[0, 2]
+            ),
+        ),
+        (
+            figures.without_composition(m, row[None], "K"),
+            zero_layer.next_token_loss(composition.knock_out_composition(row, m, "K"), row),
+        ),
+    ]
+    for mine, reference in pairs:
+        assert abs(float(mine) - float(reference)) <= 1e-6
+    assert torch.allclose(figures.compositions(m), composition.composition_table(m))
+    orders = path_importance.term_importance(row, m)
+    losses = figures.term_losses(m, row[None])
+    for name, reference in zip(("direct", "single_heads", "all"), orders, strict=True):
+        assert abs(losses[name] - float(reference)) <= 1e-6

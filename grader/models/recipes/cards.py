@@ -106,6 +106,8 @@ def text_card(name: str, folder: Path, tried: dict[str, Path]) -> None:
 
 def checkpoints_card(folders: dict[str, Path]) -> None:
     """``folders``: the run of each model that has checkpoints."""
+    for stale in (WEIGHTS / CHECKPOINTS).glob("*.safetensors"):
+        stale.unlink()
     files: dict[str, str] = {}
     runs: dict[str, Any] = {}
     for of, folder in folders.items():
