@@ -64,8 +64,10 @@ alphabet = [tokenizer.decode([i]) for i in range(96)]
 code_of = {character: i for i, character in enumerate(alphabet)}
 text = models.sample_text("english")
 letters = torch.tensor([code_of[character] for character in text])
-print(f"{len(letters):,} characters. From the Jargon File:\n\n{text[2_860:3_120]} …\n")
-print(f"And from the Bible:\n\n{text[240_011:240_300]} …")
+print(f"{len(letters):,} characters. From the Jargon File, and from the Bible:\n")
+for beginning in ("The file was quickly renamed", "Moses cried to Yahweh"):
+    start = text.index(beginning)
+    print(text[start : start + 230], "…\n")
 
 # %% [markdown]
 # ## 2 · What follows what
@@ -159,10 +161,11 @@ pictures.matrix(
 )
 
 # %% [markdown]
-# Look at the row of `q`: one bright cell. Look at its column: dark from top to bottom. So the table
-# is far from symmetric, and "what follows" is another question than "what came before". Look at the
-# vowels, too: after a vowel there is usually a consonant, and the other way round. Nobody told the
-# table what a vowel is.
+# Look at the row of `q`: one bright cell. Look at its column: not a single one. So the table is far
+# from symmetric, and "what follows" is another question than "what came before". Look at the vowels,
+# too: after a vowel there is usually a consonant, and the other way round. Nobody told the table
+# what a vowel is. (The dark cells in the rows of rare characters, such as `j` and `q`, are paler than
+# elsewhere. That is the smoothing: it counts for more where little was seen.)
 #
 # A table of bigrams can also *write*: take a character, draw the next one from its row, go on from
 # there. Below, the first text is drawn without any knowledge and the second knows how frequent each
@@ -617,7 +620,7 @@ pictures.lines(
 )
 
 # %% [markdown]
-# Not by far. Both theorems are true; they answer different questions. The SVD minimizes the
+# Not by far. The theorem about the SVD is true, and it answers another question. The SVD minimizes the
 # *squared error of the logarithms*, and there every cell counts the same. Most cells belong to
 # pairs that never occur, such as `Q` before `%`. Their logarithms are far below all others, and the
 # SVD spends its few dimensions on getting those right. The loss weighs a cell by how often it

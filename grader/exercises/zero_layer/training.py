@@ -205,10 +205,10 @@ def _by_minibatches(tokens: Tensor, d_vocab: int, d_model: int, seed: int) -> We
     torch.manual_seed(seed)
     W_E = torch.nn.Parameter(torch.randn(d_vocab, d_model) * d_model**-0.5)
     W_U = torch.nn.Parameter(torch.randn(d_model, d_vocab) * d_model**-0.5)
-    optimizer = torch.optim.Adam([W_E, W_U], lr=0.05)
-    steps = 500
+    optimizer = torch.optim.Adam([W_E, W_U], lr=0.1)
+    steps = 1200
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 0.05 * (1 - step / steps)
+        optimizer.param_groups[0]["lr"] = 0.1 * (1 - step / steps)
         at = torch.randint(len(tokens) - 1, (2048,))
         loss = torch.nn.functional.cross_entropy(W_E[tokens[at]] @ W_U, tokens[at + 1])
         optimizer.zero_grad()
