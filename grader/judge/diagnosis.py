@@ -184,7 +184,9 @@ def _ignores_arguments(asked: Sequence[Asked]) -> bool:
 
 
 def _content(value: Any, arrays: list[Tensor]) -> list[Tensor] | frozenset[Any]:
-    """What can be compared: a set as it is, anything else by its arrays."""
+    """What can be compared: a set as it is, a dict by what it says, anything else by its arrays."""
+    if isinstance(value, dict):
+        return frozenset(map(repr, value.items()))
     return frozenset(value) if isinstance(value, set | frozenset) else arrays
 
 

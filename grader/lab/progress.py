@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import platformdirs
 
 from grader.judge.verdict import Status, Verdict
 from grader.lab.files import aside, write_whole
+from grader.userdata import data_dir as data_dir  # part of what this module offers
 
 FORMAT = 1
 _LOCK_SECONDS = 5.0
@@ -32,14 +32,6 @@ Records = dict[str, dict[str, Any]]
 
 class ProgressNotSaved(Exception):
     """The answer was judged but its result not kept; the message says why and what helps."""
-
-
-def data_dir() -> Path:
-    """The folder of this user's progress: ``$GRADER_DATA``, else where the system keeps such."""
-    named = os.environ.get("GRADER_DATA")
-    if named:
-        return Path(named).expanduser()
-    return platformdirs.user_data_path("transformer-circuits-course", appauthor=False)
 
 
 def progress_file() -> Path:
