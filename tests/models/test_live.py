@@ -36,10 +36,10 @@ def test_predictable_is_where_the_token_before_was_seen_with_its_successor() -> 
 
 
 def test_two_layers_change_suddenly_and_one_layer_does_not() -> None:
-    model, losses = train_induction(seed=0, n_layers=2, steps=250)
+    model, losses = train_induction(seed=0, n_layers=2, steps=200)
     assert induction_accuracy(model) >= 0.95
     assert losses[50] > 3
-    one, flat = train_induction(seed=0, n_layers=1, steps=250)
+    one, flat = train_induction(seed=0, n_layers=1, steps=150)
     assert induction_accuracy(one) < 0.5
     assert min(flat) > 2
 

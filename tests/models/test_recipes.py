@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grader.models import bigram_counts
-from grader.models.recipes import catalogue, corpus
+from grader.models.recipes import catalogue, corpus, training
 from grader.models.recipes.data import load_corpus, repeat_rows, step_generator, text_rows
 from grader.models.recipes.network import Network, sinusoids
 from grader.models.recipes.optimiser import orthogonalised
@@ -40,6 +41,13 @@ def tiny_corpus() -> dict[str, Tensor]:
     return {n: torch.randint(2048, (500,), generator=generator, dtype=torch.int32) for n in names}
 
 
+@pytest.fixture
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log without measurements, which take longer than the tiny model's training."""
+    monkeypatch.setattr(training, "watch", lambda model: {})
+
+
+@pytest.mark.usefixtures("unwatched")
 def test_a_killed_run_ends_in_the_same_weights(tmp_path: Path) -> None:
     whole = run(TINY, tmp_path / "whole", tiny_corpus(), every=3)
 
@@ -61,14 +69,18 @@ def test_a_killed_run_ends_in_the_same_weights(tmp_path: Path) -> None:
         assert torch.equal(weight, resumed.weights()[name]), name
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
     run(replace(TINY, stages=TINY.stages[:1]), tmp_path, tiny_corpus())
     with pytest.raises(ValueError, match="another recipe"):
         run(TINY, tmp_path, tiny_corpus())
 
 
-def test_snapshots_come_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_snapshots_and_a_log_come_where_they_are_asked_for(tmp_path: Path) -> None:
     run(TINY, tmp_path, tiny_corpus(), snapshots=(0, 2))
+    last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 8
+    assert 0 <= last["prefix_matching_random"][1][1] <= 1
     assert [p.stem for p in sorted((tmp_path / "snapshots").iterdir())] == [
         "000000", "000002", "000008",
     ]  # fmt: skip
