@@ -12,6 +12,7 @@ picture draws and what came. Tokens become labels that show their spaces (``legi
 from __future__ import annotations
 
 from grader.lab.chart_pictures import bars, eigenvalues, lines, points
+from grader.lab.composition_pictures import composition_diagram, compositions, histogram
 from grader.lab.head_pictures import attention_flow, head_diagram, matrices
 from grader.lab.heat_pictures import matrix, pattern, patterns
 from grader.lab.picture_style import legible, token_labels
@@ -20,8 +21,11 @@ from grader.lab.stream_picture import stream_diagram
 __all__ = [
     "attention_flow",
     "bars",
+    "composition_diagram",
+    "compositions",
     "eigenvalues",
     "head_diagram",
+    "histogram",
     "legible",
     "lines",
     "matrices",
