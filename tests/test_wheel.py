@@ -133,12 +133,18 @@ def test_the_doctor_finds_everything(installed: Installed) -> None:
     assert {"torch", "jupyterlab", "nbgrader", "judge"} <= topics
 
 
+def _hears_ctrl_c() -> None:
+    """A shell that starts the tests in the background makes all of them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a test can't press Ctrl-C there")
 def test_start_opens_the_course(installed: Installed) -> None:
     command = [str(installed.scripts / "grader"), "start", "--no-browser"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8",
         cwd=installed.home, env=installed.environment,
+        preexec_fn=_hears_ctrl_c,
     ) as process:  # fmt: skip
         try:
             lines = lines_of(process)
@@ -154,7 +160,11 @@ def test_start_opens_the_course(installed: Installed) -> None:
             assert "python3" in kernels
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
+            try:
+                assert process.wait(60) == 0
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
 
 
 def test_every_solution_gets_full_points_and_every_handed_out_notebook_none(

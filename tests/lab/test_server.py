@@ -17,8 +17,10 @@ from served import announced, lines_of
 from grader.lab import server
 
 _SERVE = """
-import pathlib, sys
+import pathlib, signal, sys
 from grader.lab import server
+# A shell that starts the tests in the background makes all of them ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     server.serve(pathlib.Path(sys.argv[1]), lambda text: print(text, flush=True), browser=False,
                  page="00-first/00-first.ipynb")
@@ -51,7 +53,11 @@ def test_it_serves_the_folder_with_a_token_and_ends_on_ctrl_c(folder: Path) -> N
             assert re.search(r'"news": *{"disabled": *true}', page), "it would ask the internet"
         finally:
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 0
+            try:
+                assert process.wait(60) == 0
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
         log = (folder / ".transformer-circuits" / "jupyter.log").read_text(encoding="utf-8")
         assert lab.token not in log, "others may be able to read the log"
         said = "".join(lines.get(timeout=5) for _ in range(2))
