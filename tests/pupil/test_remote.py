@@ -119,7 +119,7 @@ def test_check_noted_the_function_although_its_name_is_gone(pupil) -> None:
     reply = pupil.call("double", (torch.tensor([1.5, float("nan")]),), 5.0)
     assert reply.outcome is Outcome.ANSWERED
     assert reply.value[0] == 3.0
-    assert reply.printed == "doubling\n"
+    assert "doubling" in reply.printed  # a thread of the notebook prints meanwhile
 
 
 def test_values_cross_both_ways(pupil) -> None:
