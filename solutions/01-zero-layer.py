@@ -162,10 +162,10 @@ pictures.matrix(
 
 # %% [markdown]
 # Look at the row of `q`: one bright cell. Look at its column: not a single one. So the table is far
-# from symmetric, and "what follows" is another question than "what came before". Look at the vowels,
-# too: after a vowel there is usually a consonant, and the other way round. Nobody told the table
-# what a vowel is. (The dark cells in the rows of rare characters, such as `j` and `q`, are paler than
-# elsewhere. That is the smoothing: it counts for more where little was seen.)
+# from symmetric, and "what follows" is another question than "what came before". Look at the
+# vowels, too: after a vowel there is usually a consonant, and the other way round. Nobody told the
+# table what a vowel is. (The dark cells in the rows of rare characters, such as `j` and `q`, are
+# paler than elsewhere. That is the smoothing: it counts for more where little was seen.)
 #
 # A table of bigrams can also *write*: take a character, draw the next one from its row, go on from
 # there. Below, the first text is drawn without any knowledge and the second knows how frequent each
@@ -436,7 +436,8 @@ pictures.bars(
 #
 # What you know by now helps a lot. The loss depends on the text through its counts alone (look at
 # the formula of section 5 again). A step on the *whole* text then costs one small matrix product,
-# however long the text is. Batches of random positions work, too.
+# however long the text is. Batches of random positions work, too, but rare tokens then need
+# thousands of steps.
 #
 # Two rules. The same seed must give the same weights. And $W_E$ and $W_U$ must not both start at
 # zero: then neither of them would ever get a gradient.
@@ -620,8 +621,8 @@ pictures.lines(
 )
 
 # %% [markdown]
-# Not by far. The theorem about the SVD is true, and it answers another question. The SVD minimizes the
-# *squared error of the logarithms*, and there every cell counts the same. Most cells belong to
+# Not by far. The theorem about the SVD is true, and it answers another question. The SVD minimizes
+# the *squared error of the logarithms*, and there every cell counts the same. Most cells belong to
 # pairs that never occur, such as `Q` before `%`. Their logarithms are far below all others, and the
 # SVD spends its few dimensions on getting those right. The loss weighs a cell by how often it
 # occurs, and it doesn't care whether an impossible pair gets one in a million or one in a billion.

@@ -200,20 +200,29 @@ def _by_count_matrix(tokens: Tensor, d_vocab: int, d_model: int, seed: int) -> W
     return _fit(bigram_counts(tokens, d_vocab), d_model, seed, steps=300)
 
 
-def _by_minibatches(tokens: Tensor, d_vocab: int, d_model: int, seed: int) -> Weights:
-    """The usual loop: random pairs, a rate that falls; uses the global generator."""
+def _by_batches_at_first(tokens: Tensor, d_vocab: int, d_model: int, seed: int) -> Weights:
+    """Random pairs, then the whole text by its counts; draws from the global generator.
+
+    Batches alone leave the rare tokens of a shipped text 0.1 nats above its floor after 1,200 steps.
+    """
     torch.manual_seed(seed)
     W_E = torch.nn.Parameter(torch.randn(d_vocab, d_model) * d_model**-0.5)
     W_U = torch.nn.Parameter(torch.randn(d_model, d_vocab) * d_model**-0.5)
-    optimizer = torch.optim.Adam([W_E, W_U], lr=0.1)
-    steps = 1200
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 0.1 * (1 - step / steps)
-        at = torch.randint(len(tokens) - 1, (2048,))
+    optimizer = torch.optim.Adam([W_E, W_U], lr=0.02)
+    for _ in range(60):
+        at = torch.randint(len(tokens) - 1, (1024,))
         loss = torch.nn.functional.cross_entropy(W_E[tokens[at]] @ W_U, tokens[at + 1])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    share = bigram_counts(tokens, d_vocab).float() / (len(tokens) - 1)
+    optimizer = torch.optim.Adam([W_E, W_U], lr=0.1)  # its scales fit the smooth gradients anew
+    slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=400)
+    for _ in range(400):
+        optimizer.zero_grad()
+        (-(share * (W_E @ W_U).log_softmax(-1)).sum()).backward()
+        optimizer.step()
+        slower.step()
     return W_E, W_U
 
 
@@ -300,7 +309,7 @@ TRAIN_ZERO_LAYER = Exercise(
     ),
     variants=(
         Variant("count_matrix", _by_count_matrix, facts=("E",)),
-        Variant("minibatches_and_global_seed", _by_minibatches, facts=("Z", "D")),
+        Variant("batches_at_first_and_global_seed", _by_batches_at_first, facts=("Z", "D")),
         Variant(
             "numpy_weights",
             lambda t, v, d, s: tuple(w.numpy() for w in _by_count_matrix(t, v, d, s)),
