@@ -10,6 +10,7 @@ from reference_cases import Draw, close, draws, few, same_multiset, sizes
 from torch import Tensor
 
 from grader.circuits.low_rank import LowRank, real_over_absolute, triangle
+from grader.circuits.residual_stream import random_rotation
 
 batches = st.lists(st.integers(1, 3), max_size=2)
 
@@ -144,6 +145,15 @@ def test_precision_is_that_of_the_factors() -> None:
         assert product.eigenvalues().dtype == complex_dtype
         for value in (*product.svd(), product.trace(), product.frobenius_norm(), product.dense()):
             assert value.dtype == dtype
+
+
+def test_eigenvalues_far_from_symmetric_are_found_in_double_precision() -> None:
+    # A turned Jordan block: an error of 1e-7 in an entry moves its eigenvalues by about 0.07.
+    block = torch.eye(6, dtype=torch.float64) + torch.eye(6, dtype=torch.float64).roll(1, 1).triu()
+    R = random_rotation(6, Draw(8).generator)
+    single = (R @ block @ R.T).float()
+    found = LowRank(torch.eye(6), single).eigenvalues()
+    same_multiset(found, torch.linalg.eigvals(single.double()).cfloat(), within=1e-5)
 
 
 def test_a_small_norm_of_large_factors_keeps_its_digits() -> None:
