@@ -37,11 +37,14 @@ def _share(qk: Tensor, source: int, destinations: Sequence[int], d_head: float) 
     return torch.sigmoid(qk[destinations, source] / d_head**0.5)
 
 
-Effect = tuple[Tensor, Tensor, int, Sequence[int], Sequence[int], int]
-
-
-def _entry_by_entry(*args: object) -> list[list[float]]:
-    qk, ov, source, destinations, outputs, d_head = args  # type: ignore[misc]
+def _entry_by_entry(
+    qk: Tensor,
+    ov: Tensor,
+    source: int,
+    destinations: Sequence[int],
+    outputs: Sequence[int],
+    d_head: int,
+) -> list[list[float]]:
     rows = []
     for d in destinations:
         e = float((qk[d, source] / d_head**0.5).exp())
@@ -49,8 +52,14 @@ def _entry_by_entry(*args: object) -> list[list[float]]:
     return rows
 
 
-def _two_sources_softmax(*args: object) -> Tensor:
-    qk, ov, source, destinations, outputs, d_head = args  # type: ignore[misc]
+def _two_sources_softmax(
+    qk: Tensor,
+    ov: Tensor,
+    source: int,
+    destinations: Sequence[int],
+    outputs: Sequence[int],
+    d_head: int,
+) -> Tensor:
     s = qk[destinations, source] / d_head**0.5
     share = torch.stack([s, torch.zeros_like(s)], dim=-1).softmax(dim=-1)
     return share @ torch.stack([ov[source, outputs], torch.zeros(len(outputs), dtype=ov.dtype)])

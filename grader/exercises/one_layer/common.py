@@ -51,7 +51,8 @@ def causal(scores: Tensor) -> Tensor:
 def scores(tokens: Tensor, model: Transformer) -> Tensor:
     """(head, dst, src), divided, not masked."""
     x = embedded(tokens, model) + model.W_pos[: len(tokens)]
-    return x @ model.W_Q[0] @ (x @ model.W_K[0]).mT / model.d_head**0.5
+    divided: Tensor = x @ model.W_Q[0] @ (x @ model.W_K[0]).mT / model.d_head**0.5
+    return divided
 
 
 def head_logits(x: Tensor, model: Transformer, pattern: Tensor) -> Tensor:

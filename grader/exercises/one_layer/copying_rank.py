@@ -20,9 +20,9 @@ from grader.exercises.one_layer.common import (
 )
 from grader.judge.comparators import Comparator
 from grader.judge.draw import Draw
-from grader.judge.spec import Case, Exercise, Mistake, Variant
+from grader.judge.spec import Budget, Case, Exercise, Mistake, Variant
 
-LARGE_MIB = 20.0  # the whole table of the large case takes 34 MiB in float32
+LARGE_MIB = 14.0  # the whole table of the large case takes 24 MiB in float32
 
 
 def _integer_head(draw: Draw, d_vocab: int, d_model: int, d_head: int) -> Head:
@@ -58,8 +58,8 @@ def _rank_cases(draw: Draw) -> Iterator[Case]:
     W_E, W_V, W_O, W_U = _integer_head(draw, 30, d_model, d_head)
     yield Case((W_E, W_V, -W_O, W_U), "with a head that lowers what it sees")
     yield Case(
-        _integer_head(draw, 3000, 6, 3),
-        "with a vocabulary of 3,000 tokens",
+        _integer_head(draw, 2500, 6, 3),
+        "with a vocabulary of 2,500 tokens",
         {"memory_mib": LARGE_MIB},
     )
     if draw.guarded:
@@ -69,13 +69,17 @@ def _rank_cases(draw: Draw) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def _chunks(ids: Tensor) -> tuple[Tensor, ...]:
+    return torch.split(ids, 500)
+
+
 def _share(test: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The share of rows that pass ``test(rows, ids of the rows)``, a few hundred rows at a time."""
 
     def answer(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
         A, B = W_E @ W_V, W_O @ W_U
         ids = torch.arange(len(A))
-        passed = [test(A[few] @ B, few).double().sum() for few in ids.split(500)]
+        passed = [test(A[few] @ B, few).double().sum() for few in _chunks(ids)]
         return torch.stack(passed).sum() / len(A)
 
     return answer
@@ -115,7 +119,7 @@ def _chunk_of_the_vocabulary(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor)
 def _within_the_chunk(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
     A, B = W_E @ W_V, W_O @ W_U
     counts = []
-    for few in torch.arange(len(A)).split(500):
+    for few in _chunks(torch.arange(len(A))):
         block = A[few] @ B
         counts.append((block.diagonal() >= block.amax(dim=1)).double().sum())
     return torch.stack(counts).sum() / len(A)
@@ -141,6 +145,7 @@ COPYING_RANK = Exercise(
     difficulty=2,
     cases=_rank_cases,
     compare=Comparator(),
+    budget=Budget(wall=30.0, cpu=30.0),
     hints=(
         "For each source token: is there an output that gains more than the token itself? This is a "
         "question to one row at a time.",

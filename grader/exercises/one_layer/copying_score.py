@@ -87,7 +87,8 @@ def _thin_frobenius(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tenso
 
 def _thin_nuclear(W_E: Tensor, W_V: Tensor, W_O: Tensor, W_U: Tensor) -> Tensor:
     R_A, R_B = torch.linalg.qr(W_E @ W_V).R, torch.linalg.qr((W_O @ W_U).T).R
-    return torch.linalg.svdvals(R_A @ R_B.T).sum()
+    norm: Tensor = torch.linalg.svdvals(R_A @ R_B.T).sum()
+    return norm
 
 
 COPYING_SCORE = Exercise(

@@ -20,26 +20,35 @@ from grader.judge.draw import Draw
 from grader.judge.spec import Case, Exercise, Mistake, Variant
 from grader.transformer import Transformer
 
+SEEN = 0.03  # the least interaction, in logits, that a question is worth asking about
 LOGIT_FLOOR = 2e-5  # logits of size 1, four of them subtracted in float32
 
 
 def _interaction_cases(draw: Draw) -> Iterator[Case]:
-    def case(by: Draw, pos: int, dst: int, a: int, b: int, label: str = "", **sizes: int) -> Case:
-        model = one_layer(by, **sizes)
-        tokens = by.tokens(pos, d_vocab=model.d_vocab)
-        tokens[a], tokens[b] = 0, 1
-        tokens[next(i for i in range(dst + 1) if i not in (a, b))] = 0  # the token at a, once more
+    def case(
+        by: Draw, where: tuple[int, int, int, int], sizes: dict[str, int], label: str = ""
+    ) -> Case:
+        pos, dst, a, b = where
+        twin = next(i for i in range(dst + 1) if i not in (a, b))
+        while True:  # until the two sources get enough attention to compete for
+            model = one_layer(by, **sizes)
+            tokens = by.tokens(pos, d_vocab=model.d_vocab)
+            tokens[a], tokens[b], tokens[twin] = 0, 1, 0  # the token at a stands there once more
+            found = reference.source_interaction(tokens, model, dst, a, b)
+            if float(found.abs().max()) > SEEN:
+                break
         return Case((tokens, model, dst, a, b), label)
 
     n_heads, d_head, d_model, d_vocab = sorted(draw.sizes(4, 2, 8))
     sizes = {"n_heads": n_heads, "d_head": d_head, "d_model": d_model, "d_vocab": d_vocab}
-    yield case(draw, 8, 5, 3, 1, n_ctx=10, **sizes)
+    yield case(draw, (8, 5, 3, 1), {**sizes, "n_ctx": 10})
     equal = dict.fromkeys(("n_heads", "d_head", "d_model", "d_vocab", "n_ctx"), 6)
-    yield case(draw, 6, 5, 0, 4, "where all sizes are equal", **equal)
+    yield case(draw, (6, 5, 0, 4), equal, "where all sizes are equal")
     single = {**sizes, "n_heads": 1, "n_ctx": 9}
     double = Draw(draw.seed, torch.float64)
-    yield case(double, 6, 3, 0, 1, "with a single head, in float64", **single)
-    yield case(draw, 4, 2, 1, 0, "with nothing left but the destination", n_ctx=4, **sizes)
+    yield case(double, (6, 3, 0, 1), single, "with a single head, in float64")
+    few = {**sizes, "n_ctx": 4}
+    yield case(draw, (4, 2, 1, 0), few, "with nothing left but the destination")
 
 
 Masked = Callable[[Tensor, Transformer, int, list[int]], Tensor]

@@ -35,7 +35,8 @@ def _eigen_cases(draw: Draw) -> Iterator[Case]:
 
 def _largest_of_the_dense(A: Tensor, B: Tensor, key: Callable[[Tensor], Tensor]) -> Tensor:
     values = torch.linalg.eigvals(A @ B)
-    return values[key(values).argsort(descending=True)][: A.shape[1]]
+    best: Tensor = values[key(values).argsort(descending=True)][: A.shape[1]]
+    return best
 
 
 LOW_RANK_EIGENVALUES = Exercise(

@@ -29,7 +29,8 @@ def _position_cases(draw: Draw) -> Iterator[Case]:
 
 
 def _scores(W_pos: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    return (W_pos @ W_Q) @ (W_pos @ W_K).T / W_Q.shape[1] ** 0.5
+    divided: Tensor = (W_pos @ W_Q) @ (W_pos @ W_K).T / W_Q.shape[1] ** 0.5
+    return divided
 
 
 def _future(scores: Tensor, offset: int = 1) -> Tensor:

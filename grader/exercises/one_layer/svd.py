@@ -39,7 +39,8 @@ def _near(value: Tensor, wanted: Tensor) -> bool:
 
 def _product(case: Case) -> Tensor:
     A, B = case.args
-    return A.double() @ B.double()
+    product: Tensor = A.double() @ B.double()
+    return product
 
 
 def _orthonormal(value: Svd) -> bool:
@@ -117,7 +118,8 @@ def _negative(value: Svd, case: Case) -> bool:
 
 def _half_scaled(middle: str) -> Callable[[Svd, Case], bool]:
     def signature(value: Svd, case: Case) -> bool:
-        wrong = _as_in_the_paper(*(argument.double() for argument in case.args), middle)
+        A, B = case.args
+        wrong = _as_in_the_paper(A.double(), B.double(), middle)
         return _near(value[1], wrong[1]) and _near(
             value[0] * value[1] @ value[2], wrong[0] * wrong[1] @ wrong[2]
         )

@@ -78,7 +78,7 @@ def _from_eigenvectors(n: int) -> np.ndarray:
     return matrix
 
 
-def _searched(n: int) -> Tensor:
+def _searched(n: int) -> Any:
     generator = torch.Generator().manual_seed(n)
     base = torch.diag(torch.arange(1.0, n + 1, dtype=torch.float64))
     while True:
