@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,18 +16,24 @@ from grader.pupil.copies import same
 
 
 class Generators:
-    """The state of the three global random generators; ``restore`` says which were used since."""
+    """The state of the three global random generators; ``restore`` says which were used since.
+
+    Meanwhile torch's stands somewhere else at every call: were it where it stood last time, an answer
+    that ignores its seed would draw the same numbers twice and seem to follow it.
+    """
 
     def __init__(self) -> None:
         self._torch = torch.get_rng_state()
+        torch.default_generator.manual_seed(time.perf_counter_ns())
+        self._stirred = torch.get_rng_state()
         self._numpy = np.random.get_state(legacy=False)
         self._random = random.getstate()
 
     def restore(self) -> tuple[str, ...]:
         touched = []
-        if not torch.equal(self._torch, torch.get_rng_state()):
+        if not torch.equal(self._stirred, torch.get_rng_state()):
             touched.append("torch")
-            torch.set_rng_state(self._torch)
+        torch.set_rng_state(self._torch)
         if not same(self._numpy, np.random.get_state(legacy=False)):
             touched.append("numpy")
             np.random.set_state(self._numpy)

@@ -16,6 +16,8 @@ from types import ModuleType
 from typing import Any
 
 ABSENT = ("circuits", "judge", "exercises", "classroom")
+# Pictures; and recipes, which train and measure with code that is an answer to some exercises.
+INERT = ("lab", "models.recipes", "models.report")
 
 
 class Noted(dict[str, Callable[..., Any]]):
@@ -64,22 +66,23 @@ class _InertModule(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Serves ``grader.lab`` and all below it as inert modules, and refuses what judges."""
+    """Serves what must do nothing as inert modules, all below it too, and refuses what judges."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         root, _, rest = name.partition(".")
-        room = rest.partition(".")[0]
-        if root != "grader" or not room:
+        if root != "grader" or not rest:
             return None
+        room = rest.partition(".")[0]
         if room in ABSENT:
             raise ImportError(
                 f"grader.{room} isn't there where notebooks are graded. What your answer needs, "
                 "write in a cell of the notebook.",
                 name=name,
             )
-        return ModuleSpec(name, self, is_package=True) if room == "lab" else None
+        inert = any(f"{rest}.".startswith(f"{module}.") for module in INERT)
+        return ModuleSpec(name, self, is_package=True) if inert else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _InertModule(spec.name)  # a package, so that what lies below can be imported too
@@ -96,10 +99,11 @@ def install() -> Noted:
     noted = Noted()
     package = importlib.import_module("grader")
     for name in [
-        n for n in sys.modules if n.startswith(tuple(f"grader.{r}" for r in (*ABSENT, "lab")))
+        n for n in sys.modules if n.startswith(tuple(f"grader.{r}" for r in (*ABSENT, *INERT)))
     ]:
         del sys.modules[name]
-        vars(package).pop(name.split(".")[1], None)
+        parent, _, child = name.rpartition(".")
+        vars(sys.modules.get(parent, package)).pop(child, None)
     sys.meta_path.insert(0, _Finder())
     vars(package).update(check=noted.check, hint=Inert(), solution=Inert(), progress=Inert())
     return noted

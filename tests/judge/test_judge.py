@@ -183,6 +183,23 @@ def test_answers_that_change_are_not_deterministic() -> None:
     assert verdict_on(scores, exercise).passed
 
 
+def test_an_answer_that_ignores_its_seed_is_not_deterministic() -> None:
+    exercise = dataclasses.replace(
+        EXERCISE,
+        cases=lambda draw: [dataclasses.replace(next(iter(cases(draw))), repeats=2)],
+        compare=Property(lambda value, expected, case: True),
+        free_rng=True,
+    )
+    verdict = verdict_on(lambda x, Q, K: torch.randn(len(x), len(x)), exercise)
+    assert (verdict.status, verdict.mistake) == (Status.WRONG, "not_deterministic")
+
+    def seeded(x, Q, K):
+        torch.manual_seed(3)
+        return torch.randn(len(x), len(x))
+
+    assert verdict_on(seeded, exercise).passed
+
+
 def test_a_memory_claim_is_judged_by_the_largest_allocation() -> None:
     def one_large_case(draw):
         yield Case(

@@ -22,6 +22,7 @@ CELLS = [
     "pictures.heat(torch.eye(2)).show()\nwith p.frame() as f: f[0]\nhint(check); progress()",
     "import grader.circuits",
     "from grader.exercises import registry",
+    "from grader.models.recipes import live\nassert 'not shown' in repr(live.train_induction(0, 2))",
     "1 / 0",
     "x = (",
     "input('name? ')",
@@ -77,7 +78,8 @@ def run_of(pupil, start: str):
 
 @pytest.mark.parametrize(
     "start",
-    ["from grader import check", "from grader.transformer", "from grader.lab", "exit()", "%matplotlib",
+    ["from grader import check", "from grader.transformer", "from grader.lab",
+     "from grader.models.recipes", "exit()", "%matplotlib",
      "import asyncio", "print(", "os.write", "open(", "import time", "\ndef double"],
 )  # fmt: skip
 def test_cells_that_run_through(pupil, start) -> None:
