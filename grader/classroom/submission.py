@@ -80,7 +80,7 @@ def _notebook(path: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing cell ids and the like are no concern here
             if raw["nbformat"] < 4:
-                raw = nbformat.convert(nbformat.from_dict(raw), 4)  # type: ignore[no-untyped-call]
+                raw = nbformat.convert(nbformat.from_dict(raw), 4)
     except Exception as error:  # nbformat trips over a damaged old notebook in many ways
         raise NotebookUnreadable(
             f"{path.name} is saved in an old notebook format that can't be converted ({error}). "

@@ -35,7 +35,8 @@ def _through_svd(cut: Cut) -> Callable[[Tensor, int], Tensor]:
     """A wrong answer that differs in what is put together from U, S, Vh."""
 
     def answer(log_probs: Tensor, d_model: int) -> Tensor:
-        return cut(*torch.linalg.svd(log_probs, full_matrices=False), d_model).log_softmax(-1)
+        U, S, Vh = torch.linalg.svd(log_probs, full_matrices=False)
+        return cut(U, S, Vh, d_model).log_softmax(-1)
 
     return answer
 
@@ -46,22 +47,21 @@ def _kept(U: Tensor, S: Tensor, Vh: Tensor, k: int) -> Tensor:
 
 def _rows_centered(log_probs: Tensor, d_model: int) -> Tensor:
     centered = log_probs - log_probs.mean(-1, keepdim=True)
-    return _kept(*torch.linalg.svd(centered, full_matrices=False), d_model).log_softmax(-1)
+    return _raw(centered, d_model).log_softmax(-1)
 
 
 def _columns_centered(log_probs: Tensor, d_model: int) -> Tensor:
     mean = log_probs.mean(0, keepdim=True)
-    kept = _kept(*torch.linalg.svd(log_probs - mean, full_matrices=False), d_model)
-    return (kept + mean).log_softmax(-1)
+    return (_raw(log_probs - mean, d_model) + mean).log_softmax(-1)
 
 
 def _of_probabilities(log_probs: Tensor, d_model: int) -> Tensor:
-    kept = _kept(*torch.linalg.svd(log_probs.exp(), full_matrices=False), d_model)
-    return kept.clamp_min(1e-9).log().log_softmax(-1)
+    return _raw(log_probs.exp(), d_model).clamp_min(1e-9).log().log_softmax(-1)
 
 
 def _raw(log_probs: Tensor, d_model: int) -> Tensor:
-    return _kept(*torch.linalg.svd(log_probs, full_matrices=False), d_model)
+    U, S, Vh = torch.linalg.svd(log_probs, full_matrices=False)
+    return _kept(U, S, Vh, d_model)
 
 
 def _by_eigenvectors(log_probs: Tensor, d_model: int) -> Tensor:
