@@ -800,12 +800,41 @@ pictures.patterns(
 )
 
 # %% [markdown]
-# The second copy begins at position 12. From there on the later head should show a second line, parallel to the
-# diagonal and eleven steps below it: one step after the earlier copy of each token. In the first copy, where nothing
-# can repeat yet, it looks here and there for want of anything better.
+# The second copy begins at position 12. From there on the later head shows a second line, parallel to the diagonal and
+# eleven steps below it: one step after the earlier copy of each token. In `two-layer` the line has gaps, because this
+# model meets random tokens for the first time. In the first copy, where nothing can repeat yet, it rests on the first
+# token or looks here and there.
 #
-# **Try this.** Set `name` to `"two-layer-curriculum"` and run the three cells again. Its heads have been through a harder
-# school. Do they still look back by the keys alone?
+# **Try this.** Set `name` to `"two-layer-curriculum"` and run the three cells again. This model was trained on such texts.
+# Its line is sharp, but the table of terms has another shape: the largest term is one of "both". Which head of layer 0
+# does the *destination* read there? The picture below says where the heads of layer 0 of that model look.
+
+# %% demo
+schooled = models.load("two-layer-curriculum")
+texts = torch.cat([models.sample_tokens(kind)[:512].reshape(-1, 128) for kind in ("code", "docs")])
+looks = schooled.run_with_cache(texts)[1].pattern[0].mean(dim=0)  # (head, dst, src)
+pictures.matrix(
+    torch.stack([looks.diagonal(-d, 1, 2).mean(dim=1) for d in range(4)], dim=1),
+    rows=[f"head 0.{h}" for h in range(schooled.n_heads)],
+    columns=["itself", "1 back", "2 back", "3 back"],
+    axes=("", "average attention"),
+    title="Layer 0 of “two-layer-curriculum”",
+    diverging=False,
+)
+
+# %% [markdown]
+# **Question.** One head of layer 0 attends to its own position and to nothing else. Heads of layer 1 read it, by the scores.
+# Does it bring them any information from elsewhere?
+#
+# <details><summary>Answer</summary>
+#
+# No. A head whose pattern is the identity moves nothing: it adds $x\,W_{OV}$ to each position, a function of the token that
+# stands there. It is a *second embedding*, written into directions where layer 1 likes to read. So "the destination reads head
+# 0.3" means here "the destination reads its own token, by way of 0.3". The source's side reads the previous-token head, as in
+# the other model. In the end both models do the same thing, and only one of them seems to use Q-composition. A composition score can't
+# tell a head that moves information from one that rewrites it in place, because it never looks at a pattern.
+#
+# </details>
 
 # %% [markdown]
 # ## 10 · What composition scores do not tell
@@ -841,6 +870,7 @@ for shipped, scores in tables.items():
 # - **The size is missing.** A ratio forgets how loud the heads are. A faint pair with a perfect fit scores 1.
 # - **A sum of squares is led by the largest directions.** One strong direction that is not read hides ten weak ones
 #   that are.
+# - **The pattern is missing.** A head that only ever looks at its own token can be read, and brings nothing new.
 # - **The rest of the path is missing.** Real models have LayerNorm, MLPs and biases in between.
 # - **The baseline is a choice.** See section 4: full or thin, mean or spread.
 #

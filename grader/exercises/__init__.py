@@ -14,6 +14,8 @@ NOTEBOOKS = {
     "00-residual-stream": "residual_stream",
     "01-zero-layer": "zero_layer",
     "02-attention-heads": "attention_heads",
+    "04-composition": "composition",
+    "05-induction-heads": "induction_heads",
     "06-path-importance": "path_importance",
 }
 

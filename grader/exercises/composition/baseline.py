@@ -120,16 +120,15 @@ def _mistake(
     facts: tuple[int, ...] = (),
     said: Summary = _mean_and_error,
 ) -> Mistake:
-    """A wrong score or a wrong summary, known by its own distribution: 2,000 draws of it."""
+    """A wrong score or a wrong summary, known by its own distribution, drawn as often."""
 
     def answer(d_model: int, d_head: int, samples: int, seed: int) -> tuple[float, float]:
         return said(scores(samples, d_model, d_head, torch.Generator().manual_seed(seed)))
 
     def signature(value: Any, case: Case) -> bool:
         d_model, d_head, samples, _ = case.args
-        drawn = scores(2000, d_model, d_head, torch.Generator().manual_seed(1))
-        # The summary of just so many samples: what it does to their spread shows in its second item.
-        mean, error = said(drawn[:samples])
+        drawn = scores(samples, d_model, d_head, torch.Generator().manual_seed(1))
+        mean, error = said(drawn)
         mine, my_error = (float(number) for number in value)
         near = 5 * float(drawn.std()) * sqrt(2 / samples) + 1e-9
         return abs(mine - mean) <= near and abs(my_error - error) <= 0.3 * abs(error) + 1e-9

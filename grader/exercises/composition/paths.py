@@ -101,6 +101,21 @@ def _direct_is_the_rest(tokens: Tensor, model: Transformer) -> Terms:
     return direct + heads[0].sum(dim=0), heads, virtual
 
 
+def _pairs_exchanged(tokens: Tensor, model: Transformer) -> Terms:
+    direct, heads, virtual = _expand(tokens, model)
+    return direct, heads, virtual.transpose(0, 1)
+
+
+def _heads_averaged(tokens: Tensor, model: Transformer) -> Terms:
+    direct, heads, virtual = _expand(tokens, model)
+    return direct, heads / model.n_heads, virtual
+
+
+def _layers_exchanged(tokens: Tensor, model: Transformer) -> Terms:
+    direct, heads, virtual = _expand(tokens, model)
+    return direct, heads.flip(0), virtual
+
+
 def _not_unembedded(tokens: Tensor, model: Transformer) -> Terms:
     eye = torch.eye(model.d_model, dtype=model.W_U.dtype)
     return _expand(tokens, model.with_weights(W_U=eye), pattern=_clean_patterns(tokens, model))
@@ -179,9 +194,7 @@ TWO_LAYER_PATHS = Exercise(
         ),
         Mistake(
             "pairs_exchanged",
-            lambda tokens, model: (lambda d, h, v: (d, h, v.transpose(0, 1)))(
-                *_expand(tokens, model)
-            ),
+            _pairs_exchanged,
             "Right virtual terms, head axes exchanged: first the head of layer 1, then the one of "
             "layer 0.",
         ),
@@ -239,15 +252,13 @@ TWO_LAYER_PATHS = Exercise(
         ),
         Mistake(
             "heads_averaged",
-            lambda tokens, model: (lambda d, h, v: (d, h / model.n_heads, v))(
-                *_expand(tokens, model)
-            ),
+            _heads_averaged,
             "The heads' terms are divided by the number of heads. Heads add.",
             facts=(41,),
         ),
         Mistake(
             "layers_exchanged",
-            lambda tokens, model: (lambda d, h, v: (d, h.flip(0), v))(*_expand(tokens, model)),
+            _layers_exchanged,
             "The heads' terms of layer 0 and layer 1 have changed places.",
             facts=(61,),
         ),
