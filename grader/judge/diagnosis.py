@@ -128,9 +128,12 @@ def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
     try:
         raw = mistake.answer(*clone(one.case.args))
     except Exception as error:
-        return one.reply.outcome is Outcome.CRASHED and _alike(one.reply.error, error)
+        refused = one.case.raises is not None and one.right and isinstance(error, one.case.raises)
+        return refused or (one.reply.outcome is Outcome.CRASHED and _alike(one.reply.error, error))
     if one.reply.outcome is not Outcome.ANSWERED:
         return False
+    if one.case.raises is not None:
+        return True  # both answered where an error was asked for
     try:
         wrong = exercise.compare.read(raw, one.expected, one.case)
     except Unreadable as error:
@@ -163,6 +166,11 @@ def _same_unreadable(mine: Unreadable, theirs: Unreadable) -> bool:
     )
 
 
+def raised(error: str, kind: type[Exception]) -> bool:
+    """Whether the one line that an exception left names this kind."""
+    return error.split(":")[0].strip() == kind.__name__
+
+
 def _alike(error: str, other: Exception) -> bool:
     """Same kind of exception with the same text, sizes in it included."""
     return _squeezed(error) == _squeezed(f"{type(other).__name__}: {other}")
@@ -174,6 +182,7 @@ def _squeezed(text: str) -> str:
 
 def _ignores_arguments(asked: Sequence[Asked]) -> bool:
     """The very same numbers in every case, although the expected ones differ between the cases."""
+    asked = [one for one in asked if one.case.raises is None]
     values = [_content(one.value, one.arrays) for one in asked]
     if len(asked) < 2 or [] in values:
         return False

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.comparators import leaves, tolerance
-from grader.judge.diagnosis import Asked
+from grader.judge.diagnosis import Asked, raised
 from grader.judge.draw import Draw, fresh_seed
 from grader.judge.reading import Unreadable
 from grader.judge.saying import grader_error, say
@@ -92,7 +92,7 @@ def _ask_guarded(exercise: Exercise, pupil: Pupil, cases: Sequence[Case]) -> Ite
 
 def _expect(exercise: Exercise, case: Case) -> Question:
     """The reference's answer in float64, and from its own float32 answer the error to allow."""
-    if exercise.compare.by_outcome:
+    if exercise.compare.by_outcome or case.raises:
         return Question(case, None, 0.0, _sizes(exercise, case.args))
     expected = exercise.reference(*_in_double(case.args))
     rough = exercise.reference(*clone(case.args))
@@ -164,7 +164,15 @@ def _repeats(exercise: Exercise, question: Question, first: Reply, second: Reply
 def _grade(exercise: Exercise, question: Question, reply: Reply, steady: bool) -> Asked:
     case, compare, expected = question.case, exercise.compare, question.expected
     value, unreadable, grades = None, None, tuple(0.0 for _ in compare.parts or ("",))
-    if reply.outcome is Outcome.ANSWERED:
+    if case.raises:
+        refused = reply.outcome is Outcome.CRASHED and raised(reply.error, case.raises)
+        grades = tuple(float(refused) for _ in grades)
+        if reply.outcome is Outcome.ANSWERED:
+            name = case.raises.__name__
+            unreadable = Unreadable(
+                "no_error", f"An answer came {case.label}; it must raise {name}."
+            )
+    elif reply.outcome is Outcome.ANSWERED:
         try:
             value = compare.read(reply.value, expected, case)
         except Unreadable as error:

@@ -63,7 +63,7 @@ def say(exercise: Exercise, asked: Sequence[Asked], seed: int, seconds: float) -
         if status is Status.PARTIAL
         else 0.0
     )
-    crash = next((one.reply for one in asked if one.reply.traceback), None)
+    crash = next((one.reply for one in asked if one.reply.traceback and not one.right), None)
     return Verdict(
         exercise=exercise.name,
         status=status,
@@ -160,7 +160,7 @@ def _with_parts(exercise: Exercise, asked: Sequence[Asked], message: str) -> str
 
 def _with_crash(found: Diagnosis, asked: Sequence[Asked]) -> Diagnosis:
     """A crash says first what was raised, then the idea behind it if that is known."""
-    crash = next(one for one in asked if one.reply.outcome is Outcome.CRASHED)
+    crash = next(one for one in asked if one.reply.outcome is Outcome.CRASHED and not one.right)
     named = (
         found.message
         if found.name not in ("", "own_sizes_only")

@@ -37,7 +37,8 @@ class Slip:
 
 def slips_of(exercise: Exercise, cases: Sequence[Case]) -> list[tuple[Slip, Answer]]:
     """The slips an answer to this exercise can have, with the function that has each."""
-    made = ((slip, slip.make(exercise.reference, cases)) for slip in SLIPS)
+    answered = [case for case in cases if case.raises is None]
+    made = ((slip, slip.make(exercise.reference, answered)) for slip in SLIPS)
     return [(slip, answer) for slip, answer in made if answer is not None]
 
 

@@ -21,6 +21,7 @@ class Case:
     repeats: how often the question is put; all answers must be equal to 1e-5
     guarded: too large for a learner's kernel; put only where the answer runs in its own process,
         and only after all other cases were answered rightly. Yield it only ``if draw.guarded``.
+    raises: the exception that the answer must raise here, as the reference does; None for none
     """
 
     args: tuple[Any, ...]
@@ -28,6 +29,7 @@ class Case:
     context: Mapping[str, Any] = field(default_factory=dict)
     repeats: int = 1
     guarded: bool = False
+    raises: type[Exception] | None = None
 
 
 @dataclass(frozen=True)
