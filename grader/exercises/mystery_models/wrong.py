@@ -164,6 +164,14 @@ def _with_an_echo(truth: Truth, model: Transformer) -> Truth:
 
 
 MISTAKES = (
+    kind(
+        "nothing_named",
+        "heads",
+        lambda claimed, true: not claimed,
+        lambda truth, model: {},
+        "No head has a label yet, other than “none”. Begin with one that is easy to see: does any head "
+        "look a fixed distance back?",
+    ),
     spoiled(
         "prefix_matching_alone",
         "heads",
@@ -340,7 +348,7 @@ MISTAKES = (
         "heads_missed",
         "heads",
         _fewer,
-        lambda truth, model: relabeled("skip_trigram", "none")(truth, model),
+        relabeled("skip_trigram", "none"),
         "Every label that you give is right, and some heads with a job are called “none” or not "
         "listed. Which label never occurs in your answers?",
     ),
