@@ -12,7 +12,7 @@ from torch import Tensor
 from grader.circuits import beyond as reference
 from grader.judge.comparators import Comparator
 from grader.judge.draw import Draw
-from grader.judge.reading import read_model
+from grader.judge.reading import read_like, read_model
 from grader.judge.spec import Case, Exercise, Mistake, Variant
 from grader.transformer import Transformer
 
@@ -68,7 +68,7 @@ class SameLogits(Comparator):
     """A model, or its weights in a dict, that gives the same logits on tokens drawn for the case."""
 
     def read(self, raw: Any, expected: Any, case: Case) -> Any:
-        return read_model(raw)
+        return read_like(raw, read_model(expected))
 
     def grade(self, value: Any, expected: Any, atol: float, case: Case) -> tuple[float, ...]:
         return (float(self.same(value, read_model(expected), atol, case)),)
