@@ -14,6 +14,7 @@ NOTEBOOKS = {
     "00-residual-stream": "residual_stream",
     "01-zero-layer": "zero_layer",
     "02-attention-heads": "attention_heads",
+    "03-one-layer": "one_layer",
     "04-composition": "composition",
     "05-induction-heads": "induction_heads",
     "06-path-importance": "path_importance",
