@@ -25,7 +25,7 @@ from grader.circuits.one_layer import copying_score
 from grader.exercises.induction_heads.repeating import NOTEBOOK, PAPER
 from grader.judge.comparators import Unordered
 from grader.judge.draw import Draw
-from grader.judge.spec import Case, Exercise, Mistake, Variant
+from grader.judge.spec import Budget, Case, Exercise, Mistake, Variant
 from grader.transformer import Transformer
 
 Heads = list[tuple[int, int]]
@@ -260,4 +260,5 @@ FIND_INDUCTION_HEADS = Exercise(
         Variant("set", lambda model: set(_right(model)), facts=("P",)),
         Variant("other_order", lambda model: _right(model)[::-1], facts=("P",)),
     ),
+    budget=Budget(wall=30.0, cpu=30.0),
 )
