@@ -76,7 +76,7 @@ def test_no_head_ever_rested_on_the_first_token(name: str) -> None:
 def test_the_natural_model_copies_held_out_code() -> None:
     found = measured("two-layer")
     assert found["second_copy_gain"] >= 1.2
-    assert max(found["prefix_matching_code"][1]) >= 0.33
+    assert max(found["prefix_matching_code"][1]) >= 0.35
     assert max(found["prefix_matching_random"][1]) >= 0.5
     assert max(found["previous_token"][0]) >= 0.6
     assert len(card("two-layer")["others_tried"]) >= 2

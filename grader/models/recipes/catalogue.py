@@ -36,13 +36,15 @@ RECIPES = {
     "two-layer": Recipe(
         "two-layer",
         "Natural text alone, no start token. Induction grows slowly, while the learning rate falls: "
-        "it falls to 0 once, and twice more from a lower start.",
+        "it falls to 0 once, and four times more from a lower start.",
         n_layers=2,
         n_heads=4,
         stages=(
             replace(_ON_TEXT, steps=6500),
             replace(_ON_TEXT, steps=3000, muon_lr=0.01, adam_lr=0.0033, decay_from=0.0),
             replace(_ON_TEXT, steps=1200, muon_lr=0.008, adam_lr=0.0027, decay_from=0.0),
+            replace(_ON_TEXT, steps=2500, muon_lr=0.01, adam_lr=0.0033, decay_from=0.0),
+            replace(_ON_TEXT, steps=2000, muon_lr=0.01, adam_lr=0.0033, decay_from=0.0),
         ),
     ),
     "two-layer-curriculum": Recipe(
