@@ -25,6 +25,7 @@ from grader.judge.spec import Case, Exercise
 from grader.judge.verdict import Verdict
 from grader.pupil.calling import InProcess
 from grader.pupil.copies import clone
+from grader.pupil.memory import warm_up
 from grader.pupil.reply import Outcome, Pupil, Reply
 from grader.transformer import Transformer
 
@@ -53,6 +54,9 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
         drawn = exercise.cases(Draw(seed, guarded=pupil.guarded))
         cases = [case for case in drawn if pupil.guarded or not case.guarded]
         questions = [_expect(exercise, case) for case in cases if not case.guarded]
+        if any("memory_mib" in case.context for case in cases):
+            warm_up()  # seconds, once a process, and not the learner's
+            started = time.perf_counter()
         asked: list[Asked] = []
         for question in questions:
             left = exercise.budget.wall - (time.perf_counter() - started)

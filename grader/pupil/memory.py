@@ -26,7 +26,7 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        _warm_up()
+        warm_up()
         self._torch = 0
         self._python = 0
 
@@ -71,7 +71,7 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @functools.cache
-def _warm_up() -> None:
+def warm_up() -> None:
     """The first dispatch mode of a process makes torch import much; that isn't the learner's."""
     with _Idle():  # type: ignore[no-untyped-call]
         torch.zeros(1)

@@ -6,13 +6,13 @@ so when it was proved. Recognised by its weights, in whatever precision they com
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections import OrderedDict
 from typing import Any
 
 from grader.circuits import naming
 from grader.circuits.mystery import Mystery
-from grader.pupil.copies import clone
 from grader.transformer import Transformer
 
 _MOST = 200
@@ -29,7 +29,7 @@ def remember(mystery: Mystery) -> Mystery:
 
 @functools.wraps(naming.name_circuits)
 def name_circuits(model: Transformer) -> dict[str, Any]:
-    return dict(clone(known_truth(model)))
+    return copy.deepcopy(known_truth(model))
 
 
 def known_truth(model: Transformer) -> dict[str, Any]:
