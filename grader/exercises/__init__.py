@@ -18,6 +18,7 @@ NOTEBOOKS = {
     "04-composition": "composition",
     "05-induction-heads": "induction_heads",
     "06-path-importance": "path_importance",
+    "07-beyond": "beyond",
 }
 
 
