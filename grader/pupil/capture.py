@@ -111,7 +111,7 @@ def _displays(printed: Printed) -> Iterator[None]:
     from IPython.core.displaypub import CapturingDisplayPublisher
 
     publisher, hook = shell.display_pub, sys.displayhook
-    shell.display_pub = CapturingDisplayPublisher()  # type: ignore[no-untyped-call]
+    shell.display_pub = CapturingDisplayPublisher()
     sys.displayhook = lambda value: None
     try:
         yield

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 MIB = 2**20
 
 
-class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class LargestAllocation(TorchDispatchMode):
     """``with LargestAllocation() as seen:`` then ``seen.mib``.
 
     torch: the largest storage that any operation made, intermediate results included; views of
@@ -25,7 +25,7 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         warm_up()
         self._torch = 0
         self._python = 0
@@ -40,7 +40,7 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
             tracemalloc.start()
         tracemalloc.reset_peak()
         self._before = tracemalloc.get_traced_memory()[0]
-        super().__enter__()  # type: ignore[no-untyped-call]
+        super().__enter__()
         return self
 
     def __exit__(
@@ -49,7 +49,7 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+        super().__exit__(kind, error, traceback)
         self._python = tracemalloc.get_traced_memory()[1] - self._before
         if not self._tracing:
             tracemalloc.stop()
@@ -73,11 +73,11 @@ class LargestAllocation(TorchDispatchMode):  # type: ignore[no-untyped-call]
 @functools.cache
 def warm_up() -> None:
     """The first dispatch mode of a process makes torch import much; that isn't the learner's."""
-    with _Idle():  # type: ignore[no-untyped-call]
+    with _Idle():
         torch.zeros(1)
 
 
-class _Idle(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Idle(TorchDispatchMode):
     def __torch_dispatch__(
         self,
         func: Any,

@@ -74,7 +74,7 @@ class Notebook:
         error: BaseException | None = None
         try:
             with captured(printed), timer:
-                result = self._shell.run_cell(source, store_history=True)  # type: ignore[no-untyped-call]
+                result = self._shell.run_cell(source, store_history=True)
             error = result.error_before_exec or result.error_in_exec
         except BaseException as escaped:  # a signal between IPython's own frames
             error = escaped
