@@ -341,18 +341,18 @@ INDUCTION_BY_K_COMPOSITION = Exercise(
 
 def _not_flagged(d_vocab: int, n_ctx: int) -> Transformer:
     model = reference.induction_by_pointer_arithmetic(d_vocab, n_ctx)
-    return Transformer(**model.weights())
+    return Transformer.from_weights(model.weights())
 
 
 def _mean_of_two_places(d_vocab: int, n_ctx: int) -> Transformer:
     """A pointer written as one point of a circle, taken from all earlier copies alike."""
-    double = {"dtype": torch.float64}
+    double = torch.float64
     d_head = d_vocab + n_ctx
-    here, following, place, pointer = torch.eye(2 * d_vocab + n_ctx + 2, **double).split(
+    here, following, place, pointer = torch.eye(2 * d_vocab + n_ctx + 2, dtype=double).split(
         [d_vocab, d_vocab, n_ctx, 2]
     )
-    by_token, by_place = torch.eye(d_head, **double).split([d_vocab, n_ctx])
-    angle = torch.pi * torch.arange(n_ctx, **double) / n_ctx
+    by_token, by_place = torch.eye(d_head, dtype=double).split([d_vocab, n_ctx])
+    angle = torch.pi * torch.arange(n_ctx, dtype=double) / n_ctx
     point = torch.stack([angle.cos(), angle.sin()], dim=1)
     ahead = torch.stack([(angle - angle[1]).cos(), (angle - angle[1]).sin()], dim=1)
     gain = 40.0 / (1 - float(angle[1].cos()))
@@ -368,7 +368,7 @@ def _mean_of_two_places(d_vocab: int, n_ctx: int) -> Transformer:
     )  # fmt: skip
 
 
-def _pointing(**attend: bool) -> Head:
+def _pointing(**attend: Any) -> Head:
     return Head("duplicate", Match(**attend), Remember(position=True))
 
 
