@@ -60,7 +60,7 @@ def test_every_head_to_be_found_or_not_is_clearly_one_or_the_other(kind: str, nu
     copying = copying_score(model.W_E, model.W_V, model.W_O, model.W_U)
     found = find_induction_heads(model)
     assert len(found) == {"none": 0, "two": 2}.get(kind, 1)
-    for period in (4, 7, model.n_ctx // 2):
+    for period in (4, 7, min(model.d_vocab, model.n_ctx // 2)):
         tokens = repeated_tokens(model.d_vocab, period, model.n_ctx // period, 3)
         matching = prefix_matching_score(model.run_with_cache(tokens)[1].pattern, period)
         for layer in range(model.n_layers):

@@ -288,7 +288,7 @@ def _curve(
 def _curve_cases(draw: Draw) -> Iterator[Case]:
     steps = draw.integer(180, 260)
     yield Case((_curve(draw, steps, draw.number(0.35, 0.6), 0.05),), "for a sudden fall")
-    early = _curve(draw, steps + 40, draw.number(0.3, 0.5), 0.06, 0.4)
+    early = _curve(draw, steps + 40, draw.number(0.3, 0.5), 0.06, 0.2)
     yield Case((torch.tensor(early, dtype=torch.float64),), "for a noisy fall, as a tensor")
     yield Case((_curve(draw, steps, 0.5, 0.9),), "for a slow fall")
     climbing = [5.0 - loss for loss in _curve(draw, steps, 0.5, 0.05)]
