@@ -13,7 +13,8 @@ A module a notebook, each function named and shaped as in the notebook:
 `path_importance`     06: which paths carry the loss, in nats
 `beyond`              07: MLPs, LayerNorm, value biases, other people's models
 `compiled`            08: whole transformers with known circuits, from the declared heads of
-                      `compiled_heads`, `compiled_parts` and `compiled_weights`
+                      `compiled_heads`, `compiled_parts` and `compiled_weights`;
+                      `mystery` draws some and proves them, `naming` reads them from outside
 ===================== ======================================================================
 
 Three modules serve the others: `paths` (a model as a sum over paths, at any depth), `low_rank`

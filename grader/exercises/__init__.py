@@ -19,6 +19,7 @@ NOTEBOOKS = {
     "05-induction-heads": "induction_heads",
     "06-path-importance": "path_importance",
     "07-beyond": "beyond",
+    "08-mystery-models": "mystery_models",
 }
 
 
