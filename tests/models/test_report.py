@@ -79,7 +79,11 @@ def test_the_natural_model_copies_held_out_code() -> None:
     assert max(found["prefix_matching_code"][1]) >= 0.35
     assert max(found["prefix_matching_random"][1]) >= 0.5
     assert max(found["previous_token"][0]) >= 0.6
-    assert len(card("two-layer")["others_tried"]) >= 2
+
+
+def test_the_natural_models_seeds_were_tried_at_equal_budgets() -> None:
+    tried = card("two-layer")["others_tried"].values()
+    assert [run["steps"] for run in tried] == [6500] * 3
 
 
 def test_the_curriculum_model_copies_what_no_text_holds() -> None:
