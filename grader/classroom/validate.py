@@ -144,7 +144,8 @@ def _slip_problems(exercise: Exercise, seed: int) -> Iterator[Problem]:
         if not slip.named:
             yield from _must_pass(exercise, slip.name, answer, [seed])
         elif not (exercise.free_rng and "touches_global_rng" in slip.named):
-            yield from _must_fail(exercise, slip.name, answer, slip.named, [seed])
+            listed = (m.name for m in exercise.mistakes if set(m.facts) & set(slip.facts))
+            yield from _must_fail(exercise, slip.name, answer, (*slip.named, *listed), [seed])
 
 
 def _must_pass(

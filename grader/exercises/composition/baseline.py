@@ -131,7 +131,7 @@ def _mistake(
         mean, error = said(drawn)
         mine, my_error = (float(number) for number in value)
         near = 5 * float(drawn.std()) * sqrt(2 / samples) + 1e-9
-        return abs(mine - mean) <= near and abs(my_error - error) <= 0.3 * abs(error) + 1e-9
+        return abs(mine - mean) <= near and abs(my_error - error) <= 0.45 * abs(error) + 1e-9
 
     return Mistake(name, answer, message, facts, signature=signature)
 

@@ -145,7 +145,8 @@ COPYING_RANK = Exercise(
     difficulty=2,
     cases=_rank_cases,
     compare=Comparator(),
-    budget=Budget(wall=30.0, cpu=30.0),
+    # 7–14 s of one core at the full vocabulary; a busy grading machine needs its slack.
+    budget=Budget(wall=30.0, cpu=30.0, guarded_wall=120.0),
     hints=(
         "For each source token: is there an output that gains more than the token itself? This is a "
         "question to one row at a time.",
