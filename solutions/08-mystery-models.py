@@ -193,7 +193,7 @@ pictures.points(
     after.flatten(),
     rise.flatten(),
     labels=[
-        f"head {layer}.{head}" if after[layer, head] > 0.5 or abs(rise[layer, head]) > 1 else ""
+        f"head {layer}.{head}" if after[layer, head] > 0.5 or abs(rise[layer, head]) > 1 else "·"
         for layer in range(model.n_layers)
         for head in range(model.n_heads)
     ],
