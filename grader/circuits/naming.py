@@ -41,6 +41,9 @@ MOVES = 2.0
 ANSWERS = 4.5
 """Logits that a skip-trigram must add; planted ones add 6 or more, scrambled heads at most 4."""
 
+HINTS = 1.0
+"""Logits that are worth a closer look, where a source competes with others for attention."""
+
 READS = 0.25
 """Change of a pattern or output when one input goes; planted compositions change 0.5 or more."""
 
@@ -56,18 +59,13 @@ def name_circuits(model: Transformer) -> dict[str, Any]:
     "compositions": sorted [(kind, (layer, head) read from, (layer, head) reading)]}.
     """
     texts = _Texts.of(model)
-    looks, lowers_or_raises = _looks(model, texts), _raises(model)
-    trigrams = _answers(model)
-    heads: dict[tuple[int, int], str] = {}
+    looks, raises = _looks(model, texts), _raises(model)
+    addresses = [(layer, head) for layer in range(model.n_layers) for head in range(model.n_heads)]
+    heads = {address: _by_look(looks, raises, address) for address in addresses}
     planted: set[tuple[int, int, int]] = set()
-    for layer in range(model.n_layers):
-        for head in range(model.n_heads):
-            address = (layer, head)
-            label = _by_look(looks, lowers_or_raises, address)
-            if label == "none" and trigrams[address]:
-                label = "skip_trigram"
-                planted |= trigrams[address]
-            heads[address] = label
+    for address, triples in _answers(model, [a for a in heads if heads[a] == "none"]).items():
+        heads[address] = "skip_trigram"
+        planted |= triples
     return {
         "heads": heads,
         "skip_trigrams": sorted(planted),
@@ -150,35 +148,46 @@ def _by_look(looks: _Looks, raises: Tensor, address: tuple[int, int]) -> str:
     return "anti_copying" if raises[address] <= -MOVES else "none"
 
 
-def _answers(model: Transformer) -> dict[tuple[int, int], set[tuple[int, int, int]]]:
-    """Every (source, destination, output) that a head answers, by head.
+def _answers(
+    model: Transformer, heads: list[tuple[int, int]]
+) -> dict[tuple[int, int], set[tuple[int, int, int]]]:
+    """Every (source, destination, output) that these heads answer, by head; silent heads left out.
 
-    Texts are filler, source, destination; what counts is what the head carries from the source to
-    the logits at the destination. The best of three fillers, since a filler may be a source too.
+    What counts is what the head carries from the source to the logits at the destination. Texts of
+    all tokens and then a destination show which pairs to ask about; there, sources compete. Texts
+    of filler, source, destination then ask about one pair; the best of three fillers, since a
+    filler may be a source too.
     """
     d_vocab = model.d_vocab
-    every = torch.arange(d_vocab)
-    source, destination = every.repeat_interleave(d_vocab), every.repeat(d_vocab)
-    rise = torch.stack(
-        [
-            _carried(model, torch.stack([(source + step) % d_vocab, source, destination], dim=-1))
-            for step in _FILLERS
-        ]
-    ).amax(dim=0)  # (layer, text, head, d_vocab)
-    found: dict[tuple[int, int], set[tuple[int, int, int]]] = {
-        (layer, head): set() for layer in range(model.n_layers) for head in range(model.n_heads)
-    }
-    for layer, text, head, output in (rise >= ANSWERS).nonzero().tolist():
-        found[layer, head].add((int(source[text]), int(destination[text]), output))
+    everything = torch.arange(d_vocab).repeat(d_vocab, 1)
+    crowd = torch.cat([everything, torch.arange(d_vocab)[:, None]], dim=-1)[:, -model.n_ctx :]
+    carried = _carried(model, crowd, heads).amax(dim=-1)  # (head, text, src)
+    pairs = sorted({(int(crowd[d, i]), d) for _, d, i in (carried >= HINTS).nonzero().tolist()})
+    found: dict[tuple[int, int], set[tuple[int, int, int]]] = {}
+    if not pairs:
+        return found
+    source, destination = torch.tensor(pairs).T
+    asked = [torch.stack([(source + f) % d_vocab, source, destination], -1) for f in _FILLERS]
+    best = torch.stack([_carried(model, text, heads)[:, :, 1] for text in asked]).amax(dim=0)
+    for head, pair, output in (best >= ANSWERS).nonzero().tolist():
+        found.setdefault(heads[head], set()).add((*pairs[pair], output))
     return found
 
 
-def _carried(model: Transformer, tokens: Tensor) -> Tensor:
-    """Logits at the last position that each head fetches from the one before: (layer, text, head,
-    d_vocab)."""
+def _carried(model: Transformer, tokens: Tensor, heads: list[tuple[int, int]]) -> Tensor:
+    """Logits at the last position that heads fetch from each one before: (head, text, src, d_vocab).
+
+    The last position itself is left out.
+    """
     cache = model.run_with_cache(tokens)[1]
-    fetched = cache.pattern[..., -1, -2, None] * cache.v[..., -2, :]  # (layer, text, head, d_head)
-    return torch.einsum("lthe,lhed->lthd", fetched, model.W_O) @ model.W_U
+    text, pos = tokens.shape
+    none = model.W_U.new_zeros(0, text, pos - 1, model.d_vocab)
+    fetched = [
+        cache.pattern[layer, :, head, -1, :-1, None]
+        * (cache.v[layer, :, head, :-1] @ (model.W_O[layer, head] @ model.W_U))
+        for layer, head in heads
+    ]
+    return torch.stack(fetched) if fetched else none
 
 
 def _compositions(
