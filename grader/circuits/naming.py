@@ -231,4 +231,5 @@ def _moved(pattern: Tensor, q: Tensor, k: Tensor) -> Tensor:
     scores = q @ k.mT / q.shape[-1] ** 0.5
     future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
     other = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
-    return (pattern - other).abs().sum(dim=-1).mean(dim=(0, -1)) / 2
+    moved: Tensor = (pattern - other).abs().sum(dim=-1).mean(dim=(0, -1)) / 2
+    return moved
