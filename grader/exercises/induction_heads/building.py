@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -196,8 +197,9 @@ def _no_better_than_chance(model: Transformer, case: Case) -> bool:
 
 
 def _built(*layers: list[Head], pos_in_stream: bool = False) -> Callable[[int, int], Transformer]:
-    """A model with those heads, exact, in float64."""
+    """A model with those heads, exact, in float64; built once for each pair of sizes."""
 
+    @lru_cache(maxsize=16)
     def answer(d_vocab: int, n_ctx: int) -> Transformer:
         return compile_model(
             layers, d_vocab=d_vocab, n_ctx=n_ctx, seed=1, noise=0.0, bigrams=0.0,
