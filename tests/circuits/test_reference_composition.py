@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from math import sqrt
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from reference_cases import Draw, cases, close, draws, few, sizes
 from torch import Tensor
 
+from grader.circuits import composition
 from grader.circuits.attention_heads import (
     change_of_basis,
     ov_circuit,
@@ -171,6 +173,12 @@ def test_random_composition_at_real_sizes(d_model: int, expected: float) -> None
     mean, error = random_composition(d_model, d_head, 200, seed=0)
     assert mean == pytest.approx(expected, abs=1.5e-4)
     assert error * sqrt(200) == pytest.approx(spread, rel=0.3)
+
+
+def test_the_standard_error_is_that_of_a_mean() -> None:
+    scores = composition._random_scores(np.random.default_rng(3), 200, 9, 4).numpy()
+    expected = (scores.mean(), scores.std(ddof=1) / sqrt(200))
+    assert random_composition(9, 4, 200, 3) == pytest.approx(expected, rel=1e-9)
 
 
 def test_random_composition_repeats_by_seed() -> None:

@@ -161,6 +161,7 @@ def test_an_index_counts_along_its_axis() -> None:
         "of_head: head must lie in 0 … 1, as head is 2 in model; 2 came."
     )
     assert "head must be a whole number, at least 0; -1 came" in refusal(of_head, model, -1)
+    assert "at least 0; True came" in refusal(of_head, model, True)
 
 
 def test_counts_are_whole_numbers() -> None:
