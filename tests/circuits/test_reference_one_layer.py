@@ -264,6 +264,14 @@ def test_a_head_that_copies_everything_and_one_that_copies_nothing() -> None:
     assert copying_rank(eye * torch.nan, eye, eye, eye) == 0
 
 
+def test_the_copying_rank_counts_across_chunks_of_rows() -> None:
+    directions = torch.randn(5000, 16, generator=torch.Generator().manual_seed(1))
+    W_E = directions / directions.norm(dim=-1, keepdim=True)  # each is nearest to itself
+    eye = torch.eye(16)
+    assert len(list(LowRank(W_E, W_E.T).row_chunks())) > 1
+    assert copying_rank(W_E, eye, eye, W_E.T) == 1
+
+
 def test_positive_eigenvalues_do_not_prove_copying() -> None:
     eye = torch.eye(2, dtype=torch.float64)
     assert copying_score(eye, eigenvalue_trap(2), eye, eye) == pytest.approx(1)
