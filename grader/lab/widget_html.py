@@ -1,0 +1,162 @@
+"""HTML that the lab's widgets show: tables whose cells explain themselves, and pictures with words.
+
+Colours of the page come from JupyterLab's theme; a coloured cell brings its own background and an ink
+that can be read on it, so it looks the same in both themes. What a colour says stands in the cell's
+``title`` too, and in its text where there is room.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from grader.lab.picture_style import ATTENTION, FUTURE, ink_on, legible
+
+STYLE_SHEET = """<style>
+.lab-title {font-weight: 600; font-size: 15px; color: var(--jp-ui-font-color1, #24292f);}
+.lab-about {margin: 2px 0 4px; line-height: 1.4; color: var(--jp-ui-font-color1, #24292f);}
+.lab-message {min-height: 1.4em; line-height: 1.4; color: var(--jp-ui-font-color1, #24292f);}
+.lab-trouble {font-weight: 600;}
+.lab-scroll {overflow: auto; max-width: 100%;}
+.lab-table {border-collapse: collapse; font-size: 12px; line-height: 1.35; margin: 2px 0 8px;
+  color: var(--jp-ui-font-color1, #24292f);}
+.lab-table caption {text-align: left; font-weight: 600; padding: 2px 0 4px; caption-side: top;
+  color: var(--jp-ui-font-color1, #24292f);}
+.lab-table th {font-weight: 500; padding: 2px 6px; text-align: left; white-space: nowrap;}
+.lab-table td {padding: 2px 6px; white-space: nowrap;
+  border-top: 1px solid var(--jp-border-color2, #d9d9d9);}
+.lab-table .lab-number {text-align: right; font-variant-numeric: tabular-nums;}
+.lab-table .lab-chosen {outline: 2px solid var(--jp-ui-font-color1, #24292f); outline-offset: -2px;}
+.lab-table th.lab-chosen {outline: none; font-weight: 700; text-decoration: underline;}
+.lab-heat {font-size: 11px; line-height: 1.2;}
+.lab-heat td {min-width: 13px; height: 15px; padding: 0 2px; border: 1px solid #fcfcfa;
+  text-align: center; font-variant-numeric: tabular-nums;}
+.lab-heat th {padding: 0 4px; font-weight: 400;}
+.lab-heat thead th {vertical-align: bottom; text-align: center;}
+.lab-heat thead th span {writing-mode: vertical-rl; transform: rotate(180deg);}
+.lab-heat tbody th {text-align: right;}
+.lab-picture {max-width: 100%; height: auto;}
+</style>"""
+
+
+def label(text: Any) -> str:
+    """One token for a page, escaped: ``·`` is a space at its ends, ``⏎`` a new line."""
+    return escape(legible(text).replace(r"\$", "$"))
+
+
+def html_table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    caption: str = "",
+    chosen: int | None = None,
+    titles: Sequence[str] | None = None,
+) -> str:
+    """A plain table. Numbers stand right, with three digits; strings are escaped, `Markup` is not.
+
+    chosen: a row that is framed; titles: what hovering each row says
+    """
+    body = []
+    for i, row in enumerate(rows):
+        kind = " class='lab-chosen'" if i == chosen else ""
+        title = f" title='{escape(titles[i])}'" if titles else ""
+        body.append(f"<tr{kind}{title}>{''.join(_cell(value) for value in row)}</tr>")
+    heads = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
+    return (
+        f"<div class='lab-scroll'><table class='lab-table'>{_caption(caption)}"
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+class Markup(str):
+    """Text that is HTML already and goes into a table as it is."""
+
+
+def heat_table(
+    values: Any,
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    *,
+    caption: str = "",
+    limits: tuple[float, float] = (0.0, 1.0),
+    cmap: str = ATTENTION,
+    hidden: Any = None,
+    chosen: int | None = None,
+    digits: int | None = None,
+    say: Callable[[int, int, float], str] | None = None,
+) -> str:
+    """A matrix as coloured cells; hovering one says its row, column and value.
+
+    values: (row, column); hidden: the same shape, True where a cell is grey and empty
+    limits: the values of the first and the last colour; chosen: a row that is framed
+    digits: write each number into its cell; say: (row, column, value) → the words on hovering
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    gone = np.zeros(numbers.shape, bool) if hidden is None else np.asarray(hidden, dtype=bool)
+    low, high = limits
+    steps = np.clip(np.nan_to_num((numbers - low) / ((high - low) or 1.0)), 0, 1) * 63
+    shades = np.rint(steps).astype(int)
+    colors = _shades(cmap)
+    names = [label(name) for name in rows], [label(name) for name in columns]
+    body = []
+    for i, row_name in enumerate(names[0]):
+        kind = " class='lab-chosen'" if i == chosen else ""
+        cells = []
+        for j, number in enumerate(numbers[i].tolist()):
+            if gone[i, j]:
+                cells.append(f"<td style='background:{FUTURE}'></td>")
+                continue
+            words = (
+                escape(say(i, j, number)) if say else f"{row_name} → {names[1][j]}: {number:.3f}"
+            )
+            text = "" if digits is None else f"{number:z.{digits}f}"
+            cells.append(f"<td{kind} style='{colors[shades[i, j]]}' title='{words}'>{text}</td>")
+        body.append(f"<tr><th scope='row'{kind}>{row_name}</th>{''.join(cells)}</tr>")
+    heads = "".join(f"<th scope='col'><span>{name}</span></th>" for name in names[1])
+    return (
+        f"<div class='lab-scroll'><table class='lab-table lab-heat'>{_caption(caption)}"
+        f"<thead><tr><td style='border:none'></td>{heads}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def picture_html(figure: Figure, words: str, *, dpi: int = 144) -> str:
+    """A figure as an image of the page; words: what it shows, for who can't see it."""
+    with io.BytesIO() as file:
+        figure.savefig(file, format="png", dpi=dpi)
+        data = base64.b64encode(file.getvalue()).decode()
+    width = round(figure.get_size_inches()[0] * 96)
+    return (
+        f"<img class='lab-picture' style='width:{width}px' alt='{escape(words)}' "
+        f"src='data:image/png;base64,{data}'>"
+    )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Markup):
+        return f"<td>{value}</td>"
+    if isinstance(value, float):
+        return f"<td class='lab-number'>{value:z.3f}</td>"
+    if isinstance(value, int):
+        return f"<td class='lab-number'>{value:,}</td>"
+    return f"<td>{escape(str(value))}</td>"
+
+
+def _caption(text: str) -> str:
+    return f"<caption>{escape(text)}</caption>" if text else ""
+
+
+@lru_cache(maxsize=8)
+def _shades(cmap: str) -> list[str]:
+    """64 steps of a colour map as style declarations, background and ink."""
+    colors = matplotlib.colormaps[cmap](np.linspace(0, 1, 64))
+    return [f"background:{to_hex(color)};color:{ink_on(color)}" for color in colors]
