@@ -1,8 +1,8 @@
-"""A notebook in a process of its own, as a pupil: it is asked over pipes, and killed where it hangs.
+"""A notebook in a process of its own, as a pupil: asked over a connection, killed where it hangs.
 
-The process is spawned, never forked, and works on every system. This keeps a learner's crash, loop or
-hunger for memory out of the judge's process; it doesn't lock anything: a stranger's notebook needs
-the sandbox.
+``RemotePupil`` is every such pupil; ``ProcessPupil`` the one whose process is spawned beside the judge
+and works on every system. That keeps a learner's crash, loop or hunger for memory out of the judge's
+process, but locks nothing: a stranger's notebook needs ``grader.judge.sandbox``.
 
 Who is to blame is decided by when it happens. Until the process has said that it is ready, a failure
 is the grader's (PupilNotStarted); from then on everything, silence and nonsense included, is an answer
@@ -12,17 +12,20 @@ of the notebook's.
 from __future__ import annotations
 
 import os
+import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
-from grader.judge.remote_process import Gone, Process, PupilNotStarted
+from grader.judge.remote_connection import Connection, Gone, Interrupted, PupilNotStarted
+from grader.judge.remote_process import Process
 from grader.pupil.reply import Outcome, Reply
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError
 
-__all__ = ["ProcessPupil", "PupilNotStarted"]
+__all__ = ["ProcessPupil", "PupilNotStarted", "RemotePupil"]
 
 GRACE = 10.0  # seconds that a timer inside the process gets to work before the process is killed
 WARMING_UP = 30.0  # watching memory makes torch import much, once
@@ -31,13 +34,12 @@ _LONGEST = {"error": 2_000, "traceback": 20_000, "printed": 3_000}
 _GENERATORS = ("torch", "numpy", "random")
 
 
-class ProcessPupil:
-    """``with ProcessPupil(cells) as pupil:`` runs the cells, then ``pupil.call(…)`` asks its functions.
+class RemotePupil:
+    """``with RemotePupil(cells, connect) as pupil:`` runs the cells, then ``pupil.call(…)`` asks.
 
     cells: (number, source) of the code cells to run, in order
+    connect: starts a process for the notebook and gives the connection to it, which is ready
     wall: seconds for all the cells together; each that comes later still gets two
-    memory_mib: a ceiling for the process beyond its start, where the system has one
-    folder: where the notebook lies, for files that it reads
 
     ``runs`` says what became of each cell. A cell that ends the process or can't be stopped is left out,
     and the others run again in a new process; a question that does so costs only its own exercise.
@@ -49,21 +51,18 @@ class ProcessPupil:
     def __init__(
         self,
         cells: Sequence[tuple[int, str]],
+        connect: Callable[[], Connection],
         *,
         wall: float = 300.0,
-        start_wall: float = 120.0,
-        memory_mib: int | None = None,
-        folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.runs: list[CellRun] = []
-        self._cells, self._wall_left, self._start_wall = list(cells), wall, start_wall
-        self._memory, self._folder = memory_mib, folder
+        self._cells, self._connect, self._wall_left = list(cells), connect, wall
         self._lost_cells: dict[int, CellRun] = {}
         self._lost: dict[str, Reply] = {}
-        self._asked = 0
-        self._process: Process | None = None
+        self._interrupted = False
+        self._process: Connection | None = None
 
-    def __enter__(self) -> ProcessPupil:
+    def __enter__(self) -> Self:
         self._ready()
         return self
 
@@ -88,27 +87,42 @@ class ProcessPupil:
         if name in self._lost:
             return self._lost[name]
         process = self._ready()
-        self._asked += 1
+        asked = secrets.token_hex(
+            8
+        )  # not to be guessed: nothing can be answered before it is asked
         question = {
-            "do": "call", "id": self._asked, "name": name, "args": args, "wall": wall,
+            "do": "call", "id": asked, "name": name, "args": args, "wall": wall,
             "watch_memory": watch_memory,
         }  # fmt: skip
         deadline = wall + GRACE + (WARMING_UP if watch_memory else 0.0)
         started = time.monotonic()
         try:
-            return _read_reply(process.ask(question, deadline), self._asked, len(args))
+            return _read_reply(process.ask(question, deadline), asked, len(args))
         except Gone as gone:
             lost = Reply(gone.outcome, error=str(gone), seconds=time.monotonic() - started)
         except WireError as error:
             lost = Reply(Outcome.CRASHED, error=f"What came back was no answer. {error}")
+        except Interrupted as error:
+            if self._once_more():
+                return self.call(name, args, wall, watch_memory)
+            lost = Reply(Outcome.CRASHED, error=f"{error} It happened twice while this code ran.")
         self.close()
         self._lost[name] = lost
         return lost
 
-    def _ready(self) -> Process:
+    def _once_more(self) -> bool:
+        """Whether a breakdown that isn't the notebook's doing may be forgotten: the first one only.
+
+        Else a notebook that brings down the sandbox each time would never get a verdict.
+        """
+        first, self._interrupted = not self._interrupted, True
+        self.close()
+        return first
+
+    def _ready(self) -> Connection:
         """The process with its cells run; begins again without a cell that brought it down."""
         while self._process is None:
-            process = Process(self._start_wall, self._memory, self._folder)
+            process = self._connect()
             try:
                 survived = self._run_cells(process)
             except BaseException:
@@ -120,7 +134,7 @@ class ProcessPupil:
                 process.kill()
         return self._process
 
-    def _run_cells(self, process: Process) -> bool:
+    def _run_cells(self, process: Connection) -> bool:
         """Run the cells → whether the process survived them."""
         self.runs = []
         for number, source in self._cells:
@@ -132,8 +146,11 @@ class ProcessPupil:
             started = time.monotonic()
             try:
                 ran = _read_ran(process.ask(cell, wall + GRACE), number)
-            except (Gone, WireError, ValueError) as error:
-                self._lost_cells[number] = CellRun(number, error=f"{error} The cell was left out.")
+            except (Gone, WireError, ValueError, Interrupted) as error:
+                if not (isinstance(error, Interrupted) and self._once_more()):
+                    self._lost_cells[number] = CellRun(
+                        number, error=f"{error} The cell was left out."
+                    )
                 return False
             else:
                 self.runs.append(ran)
@@ -144,38 +161,71 @@ class ProcessPupil:
         return True
 
 
-def _read_reply(answer: Any, asked: int, arguments: int) -> Reply:
-    """The reply in an answer, every field checked. Raises WireError."""
-    _demand(isinstance(answer, dict) and answer.get("id") == asked, "it answers something else")
-    fields = answer.get("reply")
-    _demand(isinstance(fields, dict), "it holds no reply")
-    _demand(set(fields) == set(Reply.__dataclass_fields__), "a reply's field is missing")
-    _demand(fields["outcome"] in set(Outcome), "its outcome is unknown")
+class ProcessPupil(RemotePupil):
+    """A pupil in a spawned process, which is fenced in by nothing but a ceiling on its memory.
+
+    memory_mib: that ceiling beyond the process's start, where the system has one
+    folder: where the notebook lies, for files that it reads
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[tuple[int, str]],
+        *,
+        wall: float = 300.0,
+        start_wall: float = 120.0,
+        memory_mib: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(cells, lambda: Process(start_wall, memory_mib, folder), wall=wall)
+
+
+def _read_reply(answer: Any, asked: str, arguments: int) -> Reply:
+    """The reply in an answer, every field checked. Raises WireError.
+
+    Each type is checked before anything is compared: an array "equals" in its own way.
+    """
+    fields = _fields(answer, "reply", Reply)
+    identity = answer.get("id")
+    _demand(type(identity) is str and identity == asked, "it answers something else")
+    _demand(
+        type(fields["outcome"]) is str and fields["outcome"] in set(Outcome),
+        "its outcome is unknown",
+    )
     mutated, touched = fields["mutated"], fields["touched_rng"]
-    _demand(isinstance(mutated, tuple) and isinstance(touched, tuple), "a claim is malformed")
+    _demand(type(mutated) is tuple and type(touched) is tuple, "a claim is malformed")
     _demand(all(type(i) is int and 0 <= i < arguments for i in mutated), "no such argument")
-    _demand(all(name in _GENERATORS for name in touched), "no such generator")
+    _demand(all(type(g) is str and g in _GENERATORS for g in touched), "no such generator")
     for name in ("largest_mib", "seconds"):
         value = fields[name]
-        _demand(isinstance(value, int | float) and value >= 0, f"{name} is no number")
+        _demand(type(value) in (int, float) and 0 <= value < inf, f"{name} is no number")
     return Reply(**{**fields, "outcome": Outcome(fields["outcome"]), **_texts(fields)})
 
 
 def _read_ran(answer: Any, number: int) -> CellRun:
     """What became of a cell. Raises WireError."""
-    _demand(isinstance(answer, dict), "it says nothing of the cell")
-    fields = answer.get("ran")
-    _demand(isinstance(fields, dict), "it says nothing of the cell")
-    _demand(set(fields) == set(CellRun.__dataclass_fields__), "a field is missing")
-    _demand(fields["number"] == number, "it is about another cell")
-    _demand(isinstance(fields["seconds"], float), "seconds is no number")
+    fields = _fields(answer, "ran", CellRun)
+    _demand(
+        type(fields["number"]) is int and fields["number"] == number, "it is about another cell"
+    )
+    _demand(
+        type(fields["seconds"]) is float and 0 <= fields["seconds"] < inf, "seconds is no number"
+    )
     return CellRun(**{**fields, **_texts(fields)})
+
+
+def _fields(answer: Any, kind: str, shape: type[Reply] | type[CellRun]) -> dict[str, Any]:
+    _demand(type(answer) is dict and type(answer.get(kind)) is dict, f"it holds no {kind}")
+    fields: dict[str, Any] = answer[kind]
+    _demand(all(type(name) is str for name in fields), "a field has no name")
+    _demand(set(fields) == set(shape.__dataclass_fields__), "a field is missing")
+    return fields
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
     """The learner's texts, cut to what a verdict can show."""
     for name in _LONGEST:
-        _demand(isinstance(fields[name], str), f"{name} is no text")
+        _demand(type(fields[name]) is str, f"{name} is no text")
     return {name: fields[name][:longest] for name, longest in _LONGEST.items()}
 
 

@@ -1,0 +1,106 @@
+"""A notebook's process as the judge sees it: asked with a deadline, killed, and blamed or not.
+
+How the process came to be (spawned beside us, or forked and locked in a sandbox) is the business of
+the classes that derive from this one.
+"""
+
+from __future__ import annotations
+
+import abc
+import queue
+import threading
+from typing import Any, BinaryIO
+
+from grader.pupil.reply import Outcome
+from grader.pupil.wire import CAP, Closed, WireError, pack, receive, write
+
+QUESTIONS_CAP = 16 * CAP
+SLOWEST_TRANSFER = 20 * 2**20  # bytes a second, for the deadline of a large question
+TO_DIE = 10.0
+
+
+class PupilNotStarted(RuntimeError):
+    """The process for the notebook could not be started: the grader's fault, nobody's zero."""
+
+
+class Interrupted(PupilNotStarted):
+    """What stands between the judge and the process broke down while it ran: to be tried again."""
+
+
+class Gone(Exception):
+    """No answer came, and none will: the process ended or was killed for its silence."""
+
+    def __init__(self, outcome: Outcome, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class Connection(abc.ABC):
+    """Two streams to a process that serves a notebook."""
+
+    def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
+        self._questions, self._answers = questions, answers
+        self._worker: threading.Thread | None = None
+
+    def wait_until_ready(self, wall: float) -> None:
+        """Wait for the process's first word. Raises PupilNotStarted; the process is gone then."""
+        try:
+            ready = self._exchange(b"", wall)
+        except (Gone, WireError) as error:
+            self.kill()
+            raise PupilNotStarted(f"The notebook's process did not start. {error}") from None
+        except Interrupted:
+            self.kill()
+            raise
+        if ready != {"ready": True}:
+            self.kill()
+            raise PupilNotStarted("The notebook's process did not say that it is ready.")
+
+    def ask(self, question: dict[str, Any], wall: float) -> Any:
+        """The answer, not yet checked. Raises Gone or, for a frame that isn't one, WireError.
+
+        A question that can't be sent is our own fault: ValueError.
+        """
+        try:
+            body = pack(question, QUESTIONS_CAP)
+        except WireError as error:
+            raise ValueError(f"The question can't be sent. {error}") from None
+        return self._exchange(body, wall + len(body) / SLOWEST_TRANSFER)
+
+    @abc.abstractmethod
+    def kill(self) -> None:
+        """End the process and all that it started; returns when it is gone."""
+
+    @abc.abstractmethod
+    def _ended(self) -> Gone | Interrupted:
+        """Why the process closed its stream."""
+
+    def _exchange(self, body: bytes, wall: float) -> Any:
+        """Write and read in a thread of its own: either may block on a process that hangs."""
+        answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+        self._worker = threading.Thread(target=self._converse, args=(body, answers), daemon=True)
+        self._worker.start()
+        try:
+            answer, error = answers.get(timeout=wall)
+        except queue.Empty:
+            raise Gone(Outcome.TIMEOUT, f"No answer came within {wall:.0f} s.") from None
+        if isinstance(error, Closed | OSError):
+            raise self._ended() from None
+        if error is not None:
+            raise error
+        return answer
+
+    def _converse(
+        self, body: bytes, answers: queue.SimpleQueue[tuple[Any, Exception | None]]
+    ) -> None:
+        try:
+            if body:
+                write(self._questions, body)
+            answers.put((receive(self._answers), None))
+        except Exception as error:  # handed over, for the asking thread to raise
+            answers.put((None, error))
+
+    def _join(self) -> None:
+        """Once the process is gone: the thread that waited for it ends as well."""
+        if self._worker is not None:
+            self._worker.join(TO_DIE)
