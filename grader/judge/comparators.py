@@ -19,6 +19,7 @@ from grader.transformer import Transformer
 RELATIVE = 1e-4
 ROUNDING_FLOOR = 2e-5
 ROUNDING_SLACK = 30.0
+LARGEST = 1e18  # float32 can still hold its square
 
 
 def tolerance(expected: Any, rough: Any) -> float:
@@ -66,6 +67,16 @@ def leaves(value: Any) -> list[Tensor]:
             )
         ]
     return []
+
+
+def beyond_arithmetic(value: Any) -> bool:
+    """Whether an answer holds numbers that a decomposition or a square may not survive.
+
+    LAPACK on a matrix with a NaN or an infinity in it raises, never ends, or takes the process down,
+    so such an answer is wrong before anything is computed from it.
+    """
+    numbers = [leaf for leaf in leaves(value) if leaf.is_floating_point() or leaf.is_complex()]
+    return not all(bool((leaf.abs() <= LARGEST).all()) for leaf in numbers)
 
 
 def close(value: Tensor, expected: Tensor, atol: float) -> bool:
@@ -166,6 +177,11 @@ class UpToSign(Comparator):
 class SameSpan(Comparator):
     """Columns that span the same space, whatever basis of it they are."""
 
+    def same(self, value: Any, other: Any, atol: float, case: Case) -> bool:
+        if beyond_arithmetic(value) or beyond_arithmetic(other):
+            return False
+        return super().same(value, other, atol, case)
+
     def canonical(self, array: Tensor) -> Tensor:
         q, _ = torch.linalg.qr(array)
         return q @ q.mH
@@ -173,6 +189,8 @@ class SameSpan(Comparator):
 
 class Property(Comparator):
     """Judged by what the answer does: ``holds(value, expected, case)`` grades each part.
+
+    It is only asked about numbers that arithmetic survives: no NaN, no infinity, none over 1e18.
 
     read: how the raw answer is read, where the reference's own answer isn't its pattern; needed
         with ``by_outcome``
@@ -193,5 +211,7 @@ class Property(Comparator):
         return self._read(raw, expected, case) if self._read else super().read(raw, expected, case)
 
     def grade(self, value: Any, expected: Any, atol: float, case: Case) -> tuple[float, ...]:
+        if beyond_arithmetic(value):
+            return tuple(0.0 for _ in self.parts or ("",))
         grades = self._holds(value, expected, case)
         return tuple(map(float, grades)) if isinstance(grades, Sequence) else (float(grades),)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.judge.comparators import leaves, tolerance
+from grader.judge.comparators import beyond_arithmetic, leaves, tolerance
 from grader.judge.patterns import PATTERNS, Seen
 from grader.judge.reading import Unreadable
 from grader.judge.spec import Case, Exercise, Mistake
@@ -124,7 +124,11 @@ def _does_the_same(exercise: Exercise, mistake: Mistake, asked: Sequence[Asked])
 
 def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
     if mistake.signature is not None and one.value is not None:
-        return one.right or bool(mistake.signature(one.value, one.case))
+        return (
+            one.right
+            or not beyond_arithmetic(one.value)
+            and bool(mistake.signature(one.value, one.case))
+        )
     try:
         raw = mistake.answer(*clone(one.case.args))
     except Exception as error:

@@ -263,6 +263,23 @@ def test_the_same_seed_gives_the_same_verdict_and_none_a_fresh_one() -> None:
     assert verdict_on(wrong).seed != verdict_on(wrong).seed
 
 
+@pytest.mark.parametrize("number", [math.nan, math.inf, 1e300, -1e19])
+def test_numbers_that_break_our_arithmetic_are_wrong_and_not_our_fault(number: float) -> None:
+    def only_zero(value, *_):
+        assert value.isfinite().all(), "LAPACK would take the process down"
+        return bool(torch.linalg.eigvals(value @ value.mT).abs().max() <= 1.0)
+
+    steep = Mistake("steep", scores, "steep", signature=lambda value, case: only_zero(value) == 7)
+    exercise = dataclasses.replace(EXERCISE, compare=Property(only_zero), mistakes=(steep,))
+    verdict = verdict_on(
+        lambda x, Q, K: torch.full((len(x), len(x)), number, dtype=torch.float64), exercise
+    )
+    assert (verdict.status, verdict.points) == (Status.WRONG, 0)
+
+    ours = dataclasses.replace(EXERCISE, compare=Property(lambda *_: 1 / 0))
+    assert verdict_on(scores, ours).status is Status.GRADER_ERROR
+
+
 def test_a_fault_before_the_hand_over_is_ours() -> None:
     def broken(draw):
         raise KeyError("boom")
