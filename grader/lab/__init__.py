@@ -12,8 +12,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# A widget's name, and the module it lives in.
-_HOME: dict[str, str] = {}
+# A widget and the module it lives in, which is named otherwise: an imported module hides this name.
+_HOME = {
+    "attention_viewer": "attention_widget",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -47,6 +47,17 @@ class CannotShow(ValueError):
     """What was asked for can't be shown; the text says why and what to do, for a learner to read."""
 
 
+@contextmanager
+def plainly() -> Iterator[None]:
+    """A ValueError of the reference mathematics, whose text is for readers, becomes a CannotShow."""
+    try:
+        yield
+    except CannotShow:
+        raise
+    except ValueError as trouble:
+        raise CannotShow(str(trouble)) from None
+
+
 class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets comes without types
     """A widget with a title, a row of controls, a body, and a line for messages.
 
@@ -187,18 +198,33 @@ def transformer(model: Any, *, least: int = 0, most: int | None = None) -> Trans
     return model
 
 
-def head_picker(model: Transformer, *, layers: Sequence[int] | None = None) -> w.Widget:
-    """Buttons, or for many heads a list, whose value is (layer, head); needs one layer at least."""
-    chosen = range(model.n_layers) if layers is None else layers
-    options = [
-        (f"{layer}.{head}", (layer, head)) for layer in chosen for head in range(model.n_heads)
+def head_picker(
+    model: Transformer,
+    *,
+    layers: Sequence[int] | None = None,
+    chosen: tuple[int, int] | None = None,
+) -> w.Widget:
+    """Buttons, or for many heads a list, whose value is (layer, head).
+
+    layers: those to choose from, all of them if not given; chosen: the head picked at first
+    Raises CannotShow where there is no such head.
+    """
+    heads = [
+        (layer, head)
+        for layer in (range(model.n_layers) if layers is None else layers)
+        for head in range(model.n_heads)
     ]
-    if len(options) > _FEW_HEADS:
-        return w.Dropdown(options=options, description="head", layout=w.Layout(width="170px"))
+    if not heads or (chosen is not None and chosen not in heads):
+        name = "head" if chosen is None else f"head {chosen[0]}.{chosen[1]}"
+        there = f"0.0 … {heads[-1][0]}.{heads[-1][1]}" if heads else "none at all"
+        raise CannotShow(f"This model has no {name} to choose; there are {there}.")
+    options = [(f"{layer}.{head}", (layer, head)) for layer, head in heads]
+    common = {"options": options, "value": chosen or heads[0], "description": "head"}
+    if len(heads) > _FEW_HEADS:
+        return w.Dropdown(**common, layout=w.Layout(width="170px"))
     return w.ToggleButtons(
-        options=options,
-        description="head",
-        tooltips=[f"layer {layer}, head {head}" for _, (layer, head) in options],
+        **common,
+        tooltips=[f"layer {layer}, head {head}" for layer, head in heads],
         style={"button_width": "46px", "description_width": "40px"},
     )
 

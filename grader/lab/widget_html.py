@@ -21,6 +21,8 @@ from matplotlib.figure import Figure
 
 from grader.lab.picture_style import ATTENTION, FUTURE, ink_on, legible
 
+_STEPS = 64  # shades of a colour map that are told apart
+
 STYLE_SHEET = """<style>
 .lab-title {font-weight: 600; font-size: 15px; color: var(--jp-ui-font-color1, #24292f);}
 .lab-about {margin: 2px 0 4px; line-height: 1.4; color: var(--jp-ui-font-color1, #24292f);}
@@ -44,6 +46,20 @@ STYLE_SHEET = """<style>
 .lab-heat thead th {vertical-align: bottom; text-align: center;}
 .lab-heat thead th span {writing-mode: vertical-rl; transform: rotate(180deg);}
 .lab-heat tbody th {text-align: right;}
+.lab-text {line-height: 1.3; margin: 4px 0 8px; display: flex; flex-wrap: wrap; gap: 2px 1px;
+  color: var(--jp-ui-font-color1, #24292f); font-family: var(--jp-code-font-family, monospace);}
+.lab-token {display: inline-flex; flex-direction: column; align-items: center; font-size: 13px;}
+.lab-token > span {padding: 1px 3px; border-radius: 2px; white-space: pre;}
+.lab-token small {font-size: 10px; min-height: 13px;}
+.lab-token.lab-chosen > span {outline: 2px solid var(--jp-ui-font-color1, #24292f); font-weight: 700;}
+.lab-ahead {opacity: 0.75;}
+.lab-heads {display: grid; gap: 6px; margin-bottom: 6px;}
+.lab-heads figure {margin: 0; padding: 3px; border: 2px solid transparent;}
+.lab-heads figure.lab-chosen {border-color: var(--jp-ui-font-color1, #24292f); font-weight: 700;}
+.lab-heads img, .lab-large img {image-rendering: pixelated; display: block;}
+.lab-heads figcaption, .lab-large figcaption {font-size: 12px; line-height: 1.3;
+  color: var(--jp-ui-font-color1, #24292f);}
+.lab-large {margin: 2px 0 8px;}
 .lab-picture {max-width: 100%; height: auto;}
 </style>"""
 
@@ -103,7 +119,7 @@ def heat_table(
     numbers = np.asarray(values, dtype=np.float64)
     gone = np.zeros(numbers.shape, bool) if hidden is None else np.asarray(hidden, dtype=bool)
     low, high = limits
-    steps = np.clip(np.nan_to_num((numbers - low) / ((high - low) or 1.0)), 0, 1) * 63
+    steps = np.clip(np.nan_to_num((numbers - low) / ((high - low) or 1.0)), 0, 1) * (_STEPS - 1)
     shades = np.rint(steps).astype(int)
     colors = _shades(cmap)
     names = [label(name) for name in rows], [label(name) for name in columns]
@@ -127,6 +143,11 @@ def heat_table(
         f"<thead><tr><td style='border:none'></td>{heads}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def shade(share: float, cmap: str = ATTENTION) -> str:
+    """The style of a cell that holds ``share``, between 0 and 1, of the strongest colour."""
+    return _shades(cmap)[round(min(max(share, 0.0), 1.0) * (_STEPS - 1))]
 
 
 def picture_html(figure: Figure, words: str, *, dpi: int = 144) -> str:
@@ -157,6 +178,6 @@ def _caption(text: str) -> str:
 
 @lru_cache(maxsize=8)
 def _shades(cmap: str) -> list[str]:
-    """64 steps of a colour map as style declarations, background and ink."""
-    colors = matplotlib.colormaps[cmap](np.linspace(0, 1, 64))
+    """The steps of a colour map as style declarations, background and ink."""
+    colors = matplotlib.colormaps[cmap](np.linspace(0, 1, _STEPS))
     return [f"background:{to_hex(color)};color:{ink_on(color)}" for color in colors]
