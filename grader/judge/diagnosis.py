@@ -124,11 +124,8 @@ def _does_the_same(exercise: Exercise, mistake: Mistake, asked: Sequence[Asked])
 
 def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
     if mistake.signature is not None and one.value is not None:
-        return (
-            one.right
-            or not beyond_arithmetic(one.value)
-            and bool(mistake.signature(one.value, one.case))
-        )
+        readable = not beyond_arithmetic(one.value)
+        return one.right or (readable and bool(mistake.signature(one.value, one.case)))
     try:
         raw = mistake.answer(*clone(one.case.args))
     except Exception as error:

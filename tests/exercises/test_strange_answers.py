@@ -25,7 +25,7 @@ def spoiled(value: Any, number: float) -> Any:
         return value.with_weights(**{k: spoiled(w, number) for k, w in value.weights().items()})
     if isinstance(value, tuple | list):
         return type(value)(spoiled(item, number) for item in value)
-    if isinstance(value, Tensor) and value.numel() and not value.dtype == torch.bool:
+    if isinstance(value, Tensor) and value.numel() and value.dtype != torch.bool:
         value = value.clone() if value.is_complex() else value.double()
         value.view(-1)[0] = number
         return value
