@@ -14,7 +14,11 @@ from typing import Any
 
 # A widget and the module it lives in, which is named otherwise: an imported module hides this name.
 _HOME = {
+    "eigenvalue_plane": "eigenvalue_widget",
+    "induction_workshop": "workshop_widget",
+    "phase_change": "phase_widget",
     "attention_viewer": "attention_widget",
+    "skip_trigrams": "skip_trigram_widget",
 }
 
 

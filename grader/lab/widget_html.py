@@ -109,12 +109,14 @@ def heat_table(
     chosen: int | None = None,
     digits: int | None = None,
     say: Callable[[int, int, float], str] | None = None,
+    write: Callable[[int, int, float], str] | None = None,
 ) -> str:
     """A matrix as coloured cells; hovering one says its row, column and value.
 
     values: (row, column); hidden: the same shape, True where a cell is grey and empty
     limits: the values of the first and the last colour; chosen: a row that is framed
-    digits: write each number into its cell; say: (row, column, value) → the words on hovering
+    digits: write each number into its cell; write: (row, column, value) → what is written instead
+    say: (row, column, value) → the words on hovering
     """
     numbers = np.asarray(values, dtype=np.float64)
     gone = np.zeros(numbers.shape, bool) if hidden is None else np.asarray(hidden, dtype=bool)
@@ -135,6 +137,7 @@ def heat_table(
                 escape(say(i, j, number)) if say else f"{row_name} → {names[1][j]}: {number:.3f}"
             )
             text = "" if digits is None else f"{number:z.{digits}f}"
+            text = escape(write(i, j, number)) if write else text
             cells.append(f"<td{kind} style='{colors[shades[i, j]]}' title='{words}'>{text}</td>")
         body.append(f"<tr><th scope='row'{kind}>{row_name}</th>{''.join(cells)}</tr>")
     heads = "".join(f"<th scope='col'><span>{name}</span></th>" for name in names[1])
