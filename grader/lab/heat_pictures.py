@@ -74,7 +74,7 @@ def pattern(
     side = min(2.4 + 0.32 * len(weights), 7.5)
     figure, grid = picture(side, side * 0.92, title)
     with matplotlib.rc_context(STYLE):
-        image = _draw_pattern(grid[0, 0], weights, labels_for(tokens, len(weights), "Tokens"))
+        image = draw_pattern(grid[0, 0], weights, labels_for(tokens, len(weights), "Tokens"))
         figure.colorbar(
             image, ax=grid[0, 0], fraction=0.05, pad=0.02, label="attention"
         ).outline.set_visible(False)
@@ -120,7 +120,7 @@ def patterns(
             if i >= len(weights):
                 place.set_visible(False)
                 continue
-            image = _draw_pattern(place, weights[i], labels, small=True)
+            image = draw_pattern(place, weights[i], labels, small=True)
             place.set_title(shown[i], fontsize=10)
             place.set_ylabel("destination" if i % columns == 0 else "")
             place.set_xlabel("source" if i + columns >= len(weights) else "")
@@ -130,7 +130,7 @@ def patterns(
     return figure
 
 
-def _draw_pattern(
+def draw_pattern(
     place: Axes, weights: np.ndarray, labels: Sequence[str] | None, small: bool = False
 ) -> Any:
     cmap = matplotlib.colormaps[ATTENTION].with_extremes(bad=FUTURE)

@@ -9,6 +9,16 @@
 
 One picture, replaced in place. Drawing takes about a tenth of a second, so it is done at most a few
 times a second and never takes more than a fifth of the time. Outside a notebook nothing is drawn.
+
+Where the model is a Transformer, a `phase` also watches for induction heads and keeps snapshots, to be
+dragged through afterwards with ``phase_change(watch.snapshots)``::
+
+    watch = live.phase()
+    for step in range(steps):
+        ...
+        watch(step + 1, steps, loss)
+        if step % 20 == 0:
+            watch.keep(step, model)
 """
 
 from __future__ import annotations
@@ -17,10 +27,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import matplotlib
 from matplotlib.figure import Figure
 
+from grader.lab.moments import Copies, matching, random_copies
+from grader.lab.picture_style import SERIES, STYLE
 from grader.lab.pictures import lines
 from grader.lab.showing import in_notebook
+from grader.transformer import Transformer
 
 _PAUSE = 0.3  # seconds between two pictures, at least
 _SHARE = 0.2  # of the time may go into drawing
@@ -66,6 +80,53 @@ class Curve:
             self._handle.update(self.figure(steps))
         took = time.monotonic() - began
         self._rest_until = began + max(_PAUSE, took / _SHARE)
+
+
+class Phase(Curve):
+    """A curve, and below it the largest prefix matching of any head in the models that were kept.
+
+    snapshots: (step, model), a copy of each model given to ``keep``
+    """
+
+    def __init__(self, title: str, y_label: str, levels: Mapping[str, float]) -> None:
+        super().__init__(title, y_label, levels)
+        self.snapshots: list[tuple[int, Transformer]] = []
+        self.matching: list[float] = []
+        self._text: Copies | None = None
+
+    def keep(self, step: int, model: Transformer) -> None:
+        """Keep a copy of the model as it is after ``step``. Raises ValueError for tiny models."""
+        self._text = self._text or random_copies(model)
+        self.snapshots.append((int(step), model.clone()))
+        self.matching.append(float(matching(model, self._text).max()))
+
+    def figure(self, steps: int | None = None) -> Figure:
+        figure = super().figure(steps)
+        if not self.snapshots:
+            return figure
+        figure.set_size_inches(7.0, 5.2)
+        grid = figure.add_gridspec(2, 1, height_ratios=(3, 2))
+        losses = figure.axes[0]
+        losses.set_subplotspec(grid[0])
+        steps_kept = [step for step, _ in self.snapshots]
+        with matplotlib.rc_context(STYLE):
+            place = figure.add_subplot(grid[1], sharex=losses)
+            place.plot(steps_kept, self.matching, color=SERIES[1], marker="s", markersize=4)
+            place.set(ylim=(-0.03, 1.03), xlabel="training step", ylabel="prefix matching")
+            place.set_title("The head that matches prefixes best", fontsize=10)
+            place.grid(True, axis="y")
+        losses.set_xlabel("")
+        return figure
+
+
+def phase(
+    *,
+    title: str = "Loss while training",
+    y_label: str = "loss (nats per token)",
+    levels: Mapping[str, float] | None = None,
+) -> Phase:
+    """As `curve`, with ``keep(step, model)`` for snapshots of a Transformer."""
+    return Phase(title, y_label, levels or {})
 
 
 def curve(

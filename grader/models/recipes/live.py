@@ -19,6 +19,7 @@ from grader.transformer import Transformer
 Progress = Callable[[int, int, float], None]
 
 D_VOCAB, LENGTH, PERIODS = 64, 49, (8, 24)
+_EVERY = 20  # steps between two snapshots
 
 
 def train_zero_layer(
@@ -68,9 +69,16 @@ def predictable(periods: Tensor) -> Tensor:
 
 @denormals_flushed()
 def train_induction(
-    seed: int, n_layers: int, *, steps: int = 400, progress: Progress | None = None
+    seed: int,
+    n_layers: int,
+    *,
+    steps: int = 400,
+    progress: Progress | None = None,
+    snapshot: Callable[[int, Transformer], None] | None = None,
 ) -> tuple[Transformer, list[float]]:
     """Train on repeated random tokens → the model and its loss on predictable tokens, one a step.
+
+    snapshot: called with the step and the model, at the beginning, every 20 steps, at the end
 
     Two layers fall from 3 nats to near 0 in a few dozen steps when induction heads form; one layer
     stays near 3. Paper: "Induction heads"; the sudden change is the subject of "In-context Learning
@@ -86,6 +94,8 @@ def train_induction(
     )
     losses: list[float] = []
     for step in range(steps):
+        if snapshot and step % _EVERY == 0:
+            snapshot(step, net.to_transformer())
         for group in adam.param_groups:
             group["lr"] = 0.005 * min(1.0, (step + 1) / 50)
         tokens, periods = induction_rows(32, generator)
@@ -97,7 +107,10 @@ def train_induction(
         losses.append(float(loss.detach()))
         if progress:
             progress(step + 1, steps, losses[-1])
-    return net.to_transformer(), losses
+    model = net.to_transformer()
+    if snapshot:
+        snapshot(steps, model)
+    return model, losses
 
 
 @torch.no_grad()
