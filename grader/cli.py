@@ -131,6 +131,95 @@ def check(notebook: Path, as_json: bool, seed: int | None) -> None:
     sys.exit(0 if all(verdict.passed for verdict in result.verdicts) else 1)
 
 
+@cli.command(epilog=_exits("every submission is graded", "some need a look: it is said which"))
+@click.argument("paths", metavar="PATH...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--assignment",
+    default="",
+    metavar="NAME",
+    help="Grade only this notebook of the course (01-zero-layer), or this folder of nbgrader's.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("grades"),
+    show_default=True,
+    help="The folder for the grades, all reports, and the store they are made from.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Notebooks at a time [default: processors].")
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="ADDRESS",
+    help="Grade on this dask cluster, tls://host:8786.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["full", "container", "none"]),
+    default="full",
+    show_default=True,
+    help="What strangers' code is locked in; container: this machine is one, and is thrown away.",
+)
+@click.option(
+    "--trust", is_flag=True, help="With --isolation none: I trust all this code as my own."
+)
+@click.option(
+    "--regrade", is_flag=True, help="Grade again what has a result; that one is kept, too."
+)
+@click.option("--resume", is_flag=True, help="Go on where a batch stopped. This is always so.")
+@click.option(
+    "--replay", nargs=2, metavar="LEARNER EXERCISE", help="Judge one kept answer again; show both."
+)
+@click.option(
+    "--secret",
+    type=click.Path(exists=True, path_type=Path, dir_okay=False),
+    help="The file with the class's secret for seeds [default: one made in OUT].",
+)
+@click.option(
+    "--wall",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="Seconds for all cells of a notebook together, before any exercise is judged.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
+def grade(
+    paths: tuple[Path, ...],
+    out: Path,
+    assignment: str,
+    replay: tuple[str, str] | None,
+    trust: bool,
+    resume: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Grade strangers' notebooks, each locked in a sandbox.
+
+    PATH is a zip as Moodle, Canvas or Gradescope exports it, nbgrader's folder, or any folder of
+    notebooks. OUT gets grades.csv, feedback/ with a page a learner, and junit.xml.
+
+    Stopped or killed, run the same command again: what is graded stays so, and only new and changed
+    notebooks are graded.
+    """
+    from grader.classroom.grading import batch, command
+
+    if how["isolation"] == "none" and not trust:
+        _refuse(command.NEEDS_TRUST)
+    if how["isolation"] == "none":
+        _say(command.AT_YOUR_RISK, err=True)
+    if replay and not paths:
+        with _refusing(*command.KNOWN):
+            again = batch.replay(out, *replay, batch.How(**how))
+        _print_json(again.as_json()) if as_json else _say(command.replayed(again))
+        sys.exit(0 if again.same else 1)
+    if replay or not paths:
+        _refuse("Give the PATH of what was handed in, or --replay LEARNER EXERCISE without one.")
+    with _refusing(*command.KNOWN):
+        done = command.grade(paths, out, batch.How(**how), assignment)
+    _print_json(done.as_json()) if as_json else _say(command.told(done))
+    sys.exit(2 if done.left else 0 if done.all_well else 1)
+
+
 @cli.command(epilog=_exits("every file is as its sources give it", "with --check: some are not"))
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
@@ -163,6 +252,7 @@ def build(only_check: bool, as_json: bool) -> None:
         _say(f"wrote {path}")
     _say(
         f"{len(report.notebooks)} notebooks, {report.exercises} exercises, {report.points} points; "
+        f"{report.questions} questions, {report.question_points} points, for people to mark; "
         f"{len(report.written)} files written, {len(report.unchanged)} unchanged."
     )
 

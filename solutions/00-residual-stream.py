@@ -60,6 +60,10 @@ from grader.transformer import Transformer
 #   than one. `solution(residual_stream, anyway=True)` opens it before that.
 # - `progress()` shows how far you are.
 #
+# Two kinds of questions stand between the exercises. Those with a folded answer are for you alone: think
+# first, then open it. From notebook 03 on, each notebook also ends in one that you answer in writing. No
+# program judges it; in a class a person does, by criteria that `solution("…")` with the question's name shows.
+#
 # **Nothing is sent anywhere.** All judging happens on this computer, and your progress is kept in a
 # file of your own. You may restart the kernel at any time: your answers are in the notebook.
 #

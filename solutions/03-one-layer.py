@@ -979,22 +979,36 @@ pictures.bars(
 # each fixed. With frozen patterns you would never see the rule, only its result in this one text.
 #
 # </details>
+
+# %% [markdown]
+# ### Question: What a copying score says
 #
-# **Question for a longer answer.** You are shown a one-layer model whose head 2 has the copying score 0.97. A
-# colleague concludes: "Head 2 copies every token." Write five sentences: what does the number show, what does
-# it not show, and which two measurements would you make next?
+# *10 minutes · 2 points, marked by a person*
 #
-# <details><summary>What a good answer has</summary>
+# You are shown a one-layer model whose head 2 has the copying score 0.97. A colleague concludes: "Head 2
+# copies every token." Write about five sentences. What does the number show? What does it not show? Which two
+# measurements would you make next, and what would each of them tell you?
 #
-# It shows that the eigenvalues of the full OV circuit are nearly all positive (weighed by size), hence that the
-# diagonal is positive on the whole, since both sum to the trace. It doesn't show that any *given* token raises
-# itself: eigenvectors need not be perpendicular, and one large eigenvalue can hide many small ones ("one
-# word"). It says nothing about *where* the head looks: a copying OV that nobody attends to copies nothing.
-# Next: the row-wise test (or how high each token stands in its own row), and what the head is used for on
-# text, attention times OV on the true next token. A comparison with a random head of the same size belongs to
-# it as well.
+# Write your answer into the next cell: double-click it, replace the words that stand there, press Shift+Enter.
+# No program judges it. In a class a person does. Alone, mark it yourself by `solution("what_a_copying_score_says")`.
+
+# %% question [markdown] name="what_a_copying_score_says" points=2
+# ### BEGIN SOLUTION
+# **A good answer.** The eigenvalues of the full OV circuit are nearly all positive, weighed by their size. So the
+# diagonal is positive on the whole, since both sum to the trace. That any *given* token raises itself does not
+# follow: eigenvectors need not be perpendicular, and one large eigenvalue can hide many small ones ("one
+# word"). Nor does the number say *where* the head looks; an OV circuit that nobody attends to copies nothing.
+# Next one would look at the rows (the row-wise test, or how high each token stands in its own row), and at what
+# the head is used for on text: attention times OV on the true next token. A random head of the same size, for
+# comparison, is worth having too.
 #
-# </details>
+# **Marking guide**
+#
+# - **1 point**: says what the score is about (eigenvalues, hence the diagonal as a whole) and that single tokens may
+#   still lower themselves, with a reason: a trap, one large eigenvalue, eigenvectors that are not perpendicular.
+# - **1 point**: names two measurements that go beyond the score, and what each would show. One of them must look at
+#   rows or single tokens, or at where the head looks.
+# ### END SOLUTION
 
 # %% [markdown]
 # ## What you have shown

@@ -908,23 +908,34 @@ for label, W_OV_2 in readers.items():
 # apart, on real text. That is evidence.
 
 # %% [markdown]
-# ## 11 · A reading question
+# ## 11 · Somebody else's claim
+#
+# ### Question: What a composition score says
+#
+# *12 minutes · 2 points, marked by a person*
 #
 # Somebody reports: "In our two-layer model, head 1.3 has a K-composition of 0.20 with head 0.5, and the mean of 20 random
 # full-rank matrices is 0.11. So head 1.3 is an induction head that uses 0.5 as its previous-token head."
-# Write down, in four or five sentences, what of this you believe and what you would still want to see.
+# Write four or five sentences: what of this do you believe, and what would you still want to see?
 #
-# <details><summary>What a good answer contains</summary>
+# Write your answer into the next cell: double-click it, replace the words that stand there, press Shift+Enter.
+# No program judges it. In a class a person does. Alone, mark it yourself by `solution("what_a_composition_score_says")`.
+
+# %% question [markdown] name="what_a_composition_score_says" points=2
+# ### BEGIN SOLUTION
+# **A good answer** has most of this. The score is above the baseline, but the *spread* is unknown: full-rank matrices scatter
+# far less than thin heads, so thin random heads of the same shape should be drawn. A baseline of 0.11 means a `d_model`
+# of about 83; if that is not their width, the baseline was made with another size. Composition says that 1.3 *can* read 0.5
+# by its keys, not what it reads: that 0.5 attends to the previous token must be seen in its pattern. An induction head must
+# also match (the same token on both sides) and copy (a positive OV circuit). And the effect is missing: cut K-composition, or
+# that one pair, and look whether repeated text gets worse.
 #
-# - The score is above the baseline, but the *spread* is unknown: full-rank matrices scatter far less than thin heads. Thin
-#   random heads of the same shape give the spread to compare with.
-# - A baseline of 0.11 means `d_model` of about 83. Is that their width? If not, the baseline was made with another size.
-# - Composition says that 1.3 *can* read 0.5 by its keys. It does not say what is read. That 0.5 attends to the previous token must be
-#   seen in its pattern.
-# - An induction head must also match (the same token on both sides) and copy (a positive OV circuit). Neither is in this score.
-# - The effect is missing: cut K-composition, or that one pair, and look whether the repeated text gets worse.
+# **Marking guide**
 #
-# </details>
+# - **1 point**: doubts the baseline for a good reason (its spread, full against thin matrices, the width that 0.11 implies).
+# - **1 point**: says that a score shows what *could* be read, and asks for at least two of these: the pattern of 0.5, prefix
+#   matching, copying, the effect of a cut.
+# ### END SOLUTION
 
 # %% [markdown]
 # ## What you have shown

@@ -1269,6 +1269,35 @@ pictures.matrix(
 # </details>
 
 # %% [markdown]
+# ### Question: A small effect
+#
+# *12 minutes · 2 points, marked by a person*
+#
+# A report says: "On repeated random tokens with period 50, head 3.2 puts 0.9 of its attention 49 positions back. We
+# zero-ablated it, and the loss on the second copy rose by 0.05 nats only. So it is an induction head, and an unimportant one."
+# Write about five sentences. Which of the two conclusions follow? What else could explain the small rise? Name one measurement
+# that decides whether the head is an induction head, and one that decides between two explanations of the small rise.
+#
+# Write your answer into the next cell: double-click it, replace the words that stand there, press Shift+Enter.
+# No program judges it. In a class a person does. Alone, mark it yourself by `solution("a_small_effect")`.
+
+# %% question [markdown] name="a_small_effect" points=2
+# ### BEGIN SOLUTION
+# **A good answer.** Neither follows. Attention 49 back on a period of 50 is prefix matching, and that is half of an induction
+# head: the head may lower what it finds, or write something else. (With a single period it may even be a head that always looks 49
+# back.) Its copying score, or its direct effect on the logit of the token it looks at, decides, on texts of several periods. The rise
+# is small if other heads do the same work, if a later head does more once this one is gone, or if the direct path
+# and others outvote it anyway. Taking all heads of that kind out together tells colleagues from unimportance; freezing all patterns
+# (or looking at what later heads write with and without it) shows repair by others.
+#
+# **Marking guide**
+#
+# - **1 point**: says that looking is not copying, and names a measurement of what the head does to the token it finds.
+# - **1 point**: gives an explanation of the small rise other than "unimportant", and an experiment whose outcome would differ: an
+#   ablation of several heads together, frozen patterns, direct effects.
+# ### END SOLUTION
+
+# %% [markdown]
 # ## What you have shown
 #
 # | the paper says | you built |

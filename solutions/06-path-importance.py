@@ -631,6 +631,37 @@ pictures.bars(
 # </details>
 
 # %% [markdown]
+# ### Question: Three ways to be wrong
+#
+# *15 minutes · 3 points, marked by a person*
+#
+# Somebody tells you: "In this model head 3 of layer 0 has a direct attribution of almost zero, so we can prune it."
+# Write down three different ways in which that can be wrong, and for each the measurement of this notebook that would show it.
+#
+# Write your answer into the next cell: double-click it, replace the words that stand there, press Shift+Enter.
+# No program judges it. In a class a person does. Alone, mark it yourself by `solution("three_ways_to_be_wrong")`.
+
+# %% question [markdown] name="three_ways_to_be_wrong" points=3
+# ### BEGIN SOLUTION
+# **A good answer** has three of these.
+#
+# - The head may matter through the *values* that later heads carry on: a row of `virtual_head_importance`, or the columns
+#   "via" of section 7.
+# - It may matter through the *patterns* of later heads (K- or Q-composition). Frozen measures miss that; take the head out and
+#   run everything anew.
+# - An average near zero may hide large effects of both signs: look at positions one by one, as `direct_logit_attribution`
+#   returns them.
+# - What it wrote may have been erased by a later part, or said once more by another: the sum over columns in section 7, or an
+#   ablation of both.
+#
+# **Marking guide**
+#
+# - **1 point**: a first way, with a measurement that would show it.
+# - **1 point**: a second way, different in kind, with its measurement.
+# - **1 point**: a third one. If all three are about values, at most two points: patterns must not be forgotten.
+# ### END SOLUTION
+
+# %% [markdown]
 # ## What you have shown
 #
 # | the paper says | you built |
@@ -643,23 +674,6 @@ pictures.bars(
 #
 # Three habits to take along. Say what a term is added to. Test frozen patterns in the middle, not at the end.
 # And when a number surprises you, look at the heads behind it before you explain it.
-#
-# **Last question, for your own notes.** *Somebody tells you: "In this model head 3 of layer 0 has a direct
-# attribution of almost zero, so we can prune it." Write down three different ways in which that can be wrong,
-# and for each the measurement of this notebook that would show it.*
-#
-# <details><summary>What a good answer contains</summary>
-#
-# - It may matter through the *values* that later heads carry on: a row of `virtual_head_importance`, or the
-#   columns "via" of section 7.
-# - It may matter through *patterns* of later heads (K- or Q-composition): frozen measures miss that; remove
-#   the head and run everything anew.
-# - An average near zero may hide large effects of both signs: look at positions one by one, as
-#   `direct_logit_attribution` returns them.
-# - Its effect may have been erased by a later part, so that its own bar is large and the sum is small, or the
-#   other way round.
-#
-# </details>
 #
 # **Next:** notebook 07 leaves the simplified models: MLPs, LayerNorm, biases, and how to bring in a model that
 # somebody else has trained.

@@ -369,17 +369,31 @@ check(from_transformer_lens)
 # | Composition scores find what composes. | [Disputed](https://www.lesswrong.com/posts/vaHxk9jSfmGbzvztT/thoughts-on-formalizing-composition): they see weights only, not which directions are used. |
 # | One layer is a set of skip-trigrams. | [With frozen patterns](https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag/one-layer-transformers-aren-t-equivalent-to-a-set-of-skip); the softmax makes sources compete. |
 # | Induction heads work by previous token plus match. | A [test by resampling](https://www.lesswrong.com/posts/j6s9H9SHrEhEfuJnq/causal-scrubbing-results-on-induction-heads) recovers 35 % of the loss with the simple story and 89 % with a refined one. |
+
+# %% [markdown]
+# ### Question: A claim, put to a larger model
 #
-# **Last question, for your own notes.** *Take one claim of the table. Which measurement of this course would you repeat
-# on a larger model to test it, and what would stand in the way (LayerNorm, MLPs, biases)?*
+# *15 minutes · 2 points, marked by a person*
 #
-# <details><summary>What a good answer contains</summary>
+# Take one claim of the table above. Which measurement of this course would you repeat on a larger model to test it? Write down
+# what you would measure, which outcome would count against the claim, and what stands in the way (LayerNorm, MLPs, biases) and what
+# you would do about it.
 #
-# - A claim stated so that it can fail, and the number that would decide.
-# - What can be folded first (scale, shift, value biases) and what then remains (the division, MLPs).
-# - A control: a random model of the same sizes, or a head known to do something else.
+# Write your answer into the next cell: double-click it, replace the words that stand there, press Shift+Enter.
+# No program judges it. In a class a person does. Alone, mark it yourself by `solution("a_claim_on_a_larger_model")`.
+
+# %% question [markdown] name="a_claim_on_a_larger_model" points=2
+# ### BEGIN SOLUTION
+# **A good answer** states the claim so that it can fail, and names the number that would decide. It says what can be folded first
+# (scale, shift, value biases) and what then remains (the division by the spread, the MLPs): for instance that the eigenvalues of an OV
+# circuit don't see the division, while attention scores of two positions can't be compared without it. It has a control: a random
+# model of the same sizes, or a head known to do something else.
 #
-# </details>
+# **Marking guide**
+#
+# - **1 point**: a measurement of this course, and an outcome that would speak *against* the claim.
+# - **1 point**: says rightly for one of LayerNorm, MLPs and biases what can be folded and what remains, or names a control.
+# ### END SOLUTION
 
 # %% [markdown]
 # ## What you have shown

@@ -421,27 +421,37 @@ for level in (1, 2, 3):
         # print(level, number, wrong or "all heads right")
 
 # %% [markdown]
-# **Question.** Your detector is right on hundreds of practice models. What would you have to show before
-# you ran it on a trained model and believed what it says? Write down your answer before you look at ours.
+# ### Question: When to trust a detector
 #
-# <details><summary>Our answer</summary>
+# *15 minutes · 3 points, marked by a person*
 #
-# A good answer has at least three of these points.
+# Your detector is right on hundreds of practice models. What would you have to show before you ran it on a trained model and
+# believed what it says? Write down three different things, and for each why practice models don't show it.
 #
-# 1. **The thresholds come from the test.** They sit in gaps between planted circuits and nothing. Trained
-#    heads fill the gaps: half previous-token head, half something else. A label for each head may be the
-#    wrong question.
-# 2. **The list of labels is closed.** A trained head can do something that is not on it, and the detector
-#    will answer `"none"` or, worse, the nearest label.
-# 3. **The probes are narrow.** Random tokens are far from the text that the model knows. A head can act
-#    one way on random tokens and another way on English.
-# 4. **Naming is not explaining.** A score says that a head *looks like* an induction head. That it *is*
-#    one, and that the loss depends on it, takes an intervention: knock it out or replace it by the story,
-#    and measure (notebooks 05 and 06).
-# 5. **Planted circuits work alone.** In trained models several heads share one job, and one head has
-#    several. Knocking out one head then shows less than the job is worth.
+# Write your answer into the next cell: double-click it, replace the words that stand there, press Shift+Enter.
+# No program judges it. In a class a person does. Alone, mark it yourself by `solution("when_to_trust_a_detector")`.
+
+# %% question [markdown] name="when_to_trust_a_detector" points=3
+# ### BEGIN SOLUTION
+# **A good answer** has three of these.
 #
-# </details>
+# - **The thresholds come from the test.** They sit in gaps between planted circuits and nothing. Trained heads fill the gaps:
+#   half previous-token head, half something else. One label for each head may be the wrong question.
+# - **The list of labels is closed.** A trained head can do something that is not on it, and the detector will answer `"none"`
+#   or, worse, the nearest label.
+# - **The probes are narrow.** Random tokens are far from the text that the model knows. A head can act one way on random tokens and
+#   another way on English.
+# - **Naming is not explaining.** A score says that a head *looks like* an induction head. That it *is* one, and that the loss
+#   depends on it, takes an intervention: take it out or replace it by the story, and measure (notebooks 05 and 06).
+# - **Planted circuits work alone.** In trained models several heads share one job, and one head has several. Taking out one head then
+#   shows less than the job is worth.
+#
+# **Marking guide**
+#
+# - **1 point**: a first thing to show, with the reason why practice models don't show it.
+# - **1 point**: a second one, different in kind.
+# - **1 point**: a third one. At least one of the three must be an intervention, or a test on the text that the model was trained on.
+# ### END SOLUTION
 
 # %% [markdown]
 # ## What you have shown in this course

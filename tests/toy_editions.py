@@ -79,3 +79,12 @@ def source_of(made: dict[str, Any], grade_id: str) -> str:
         if cell["metadata"].get("nbgrader", {}).get("grade_id") == grade_id
     ]
     return str(cell["source"])
+
+
+def question(name: str, text: str = "YOUR ANSWER HERE") -> list[dict[str, Any]]:
+    """A question that a person marks: what is asked, and the learner's cell."""
+    about = marks(name, answer=True, check=True)
+    return [
+        prose(f"What does {name} mean?", f"ask-{name}"),
+        prose(text, name) | {"metadata": about},
+    ]

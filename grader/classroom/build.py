@@ -27,11 +27,16 @@ STAMP = "transformer_circuits"
 
 @dataclass(frozen=True)
 class BuildReport:
-    """What a build did. Paths are relative to the course's root, with forward slashes."""
+    """What a build did. Paths are relative to the course's root, with forward slashes.
+
+    points: of the exercises; question_points: of the questions, which a person marks
+    """
 
     notebooks: tuple[str, ...]
     exercises: int
     points: int
+    questions: int
+    question_points: int
     written: tuple[str, ...]
     unchanged: tuple[str, ...]
 
@@ -52,6 +57,8 @@ def build(root: Path | None = None, notebooks: Sequence[str] | None = None) -> B
         notebooks=tuple(built.points),
         exercises=sum(len(points) for points in built.points.values()),
         points=sum(sum(points.values()) for points in built.points.values()),
+        questions=len(built.questions),
+        question_points=sum(cell.points for cell in built.questions),
         written=tuple(written),
         unchanged=tuple(path for path in built.files if path not in written),
     )
@@ -76,10 +83,11 @@ def check(root: Path | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class _Built:
-    """files: text by path; points: of each exercise, by notebook."""
+    """files: text by path; points: of each exercise, by notebook; questions: those marked by people."""
 
     files: dict[str, str]
     points: dict[str, dict[str, int]]
+    questions: list[Cell]
 
 
 def _built(root: Path, notebooks: Sequence[str] | None) -> _Built:
@@ -101,6 +109,7 @@ def _built(root: Path, notebooks: Sequence[str] | None) -> _Built:
         {f"solutions/{name}/{name}.ipynb": text for name, text in instructors.items()}
         | {f"course/{name}/{name}.ipynb": text for name, text in released.items()},
         points,
+        [cell for name in wanted for cell in read[name].of_kind(sources.QUESTION)],
     )
 
 
@@ -145,6 +154,8 @@ def _cell(cell: Cell, points: Mapping[str, int], demo: int) -> Any:
     elif cell.kind == "check":
         name = sources.checked_name(cell)
         about = {"grade_id": f"check_{name}", "grade": True, "locked": True, "points": points[name]}
+    elif cell.kind == sources.QUESTION:
+        about = {"grade_id": cell.name, "grade": True, "solution": True, "points": cell.points}
     else:
         about = {"grade_id": f"demo_{demo:02d}", "locked": True}
     complete = {
@@ -155,14 +166,15 @@ def _cell(cell: Cell, points: Mapping[str, int], demo: int) -> Any:
         "task": False,
     }
     metadata = {"nbgrader": complete | about}
-    return new_code_cell(cell.source, id=about["grade_id"], metadata=metadata)
+    new_cell = new_markdown_cell if cell.kind == sources.QUESTION else new_code_cell
+    return new_cell(cell.source, id=about["grade_id"], metadata=metadata)
 
 
 def _leaks(source: Source, released: str) -> Iterator[str]:
     """Lines of a solution that learners would read elsewhere in the same notebook."""
     cells = nbformat.reads(released, as_version=4).cells
     shown = {line.strip(): cell.id for cell in cells for line in cell.source.split("\n")}
-    for answer in source.of_kind("answer"):
+    for answer in (*source.of_kind("answer"), *source.of_kind(sources.QUESTION)):
         for line in {line.strip() for line in sources.solution_text(answer).split("\n")}:
             if len(line) >= sources.TELLING and line in shown:
                 yield source.flaw(

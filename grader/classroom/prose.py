@@ -93,7 +93,7 @@ def notebook_flaws(source: Source, names: Sequence[str], course: Path) -> Iterat
     if answered != list(names):
         yield f"{source.notebook}.py teaches {answered}; the registry has {list(names)}."
     yield from _prompt_flaws(source)
-    for cell in source.of_kind("markdown"):
+    for cell in (*source.of_kind("markdown"), *source.of_kind(sources.QUESTION)):
         for what in _link_flaws(cell.source, course / source.notebook):
             yield source.flaw(cell, what)
 
@@ -103,7 +103,7 @@ def _prompt_flaws(source: Source) -> Iterator[str]:
     for cell in source.cells:
         if cell.kind == "markdown":
             prompt += "\n\n" + cell.source
-        elif cell.kind == "answer":
+        elif cell.kind in ("answer", sources.QUESTION):
             if _sentences(prompt) < 2:
                 yield source.flaw(cell, "a prompt of at least two sentences must stand before it.")
             prompt = ""

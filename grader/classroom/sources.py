@@ -3,6 +3,11 @@
 A source is py:percent text. A code cell's line ``# %%`` may end in one word: ``answer`` (one exercise,
 its solution between ``### BEGIN SOLUTION`` and ``### END SOLUTION``), ``check`` (ends in the bare
 call that judges it) or ``demo`` (ours, locked, skipped in grading).
+
+A question that a person marks is ``# %% question [markdown] name="why_it_copies" points=2``: the cell
+that the learner's text goes into. All of it stands between the two markers, and is what a teacher
+reads beside the answer: a good one, and criteria ``- **1 point**: …`` that add up to the points. The
+question itself stands before it, in a plain cell, so that an update can reword it.
 """
 
 from __future__ import annotations
@@ -20,10 +25,13 @@ import jupytext
 from grader.resources import NOTEBOOK_NAME
 
 MARKERS = ("answer", "check", "demo")
+QUESTION = "question"
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 # A solution's line this long tells something; a shorter one ("return x") can stand anywhere.
 TELLING = 12
+
+_CRITERION = re.compile(r"^- \*\*(\d+) points?\*\*", re.MULTILINE)
 
 
 class SourceError(ValueError):
@@ -36,11 +44,16 @@ class SourceError(ValueError):
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. kind: "markdown", "code", "answer", "check" or "demo"; number counts from 1."""
+    """One cell. kind: "markdown", "code", "answer", "check", "demo" or "question".
+
+    number counts from 1; name, points: of a question
+    """
 
     number: int
     kind: str
     source: str
+    name: str = ""
+    points: int = 0
 
     @property
     def functions(self) -> list[ast.FunctionDef]:
@@ -93,11 +106,15 @@ def read(path: Path) -> Source:
             cells.append(Cell(number, marker or "code", raw.source))
         elif raw.cell_type == "markdown" and not marker and not extra:
             cells.append(Cell(number, "markdown", raw.source))
+        elif raw.cell_type == "markdown" and marker == QUESTION and extra == {"name", "points"}:
+            about = raw.metadata
+            cells.append(Cell(number, QUESTION, raw.source, str(about["name"]), about["points"]))
         else:
             first = raw.source.partition("\n")[0]
             flaws.append(
                 f"{path.name}, cell {number}, which begins {first!r}: a cell is `# %% [markdown]`, "
-                f"`# %%`, or `# %%` and one of {', '.join(MARKERS)}; "
+                f"`# %%`, `# %%` and one of {', '.join(MARKERS)}, or "
+                '`# %% question [markdown] name="…" points=…`; '
                 f"here it is {marker or 'a plain cell'!r} {sorted(extra) if extra else ''}".rstrip()
             )
     if flaws:
@@ -139,12 +156,30 @@ def flaws(source: Source, exercises: Sequence[str]) -> list[str]:
 def _flaws_of(cell: Cell, exercises: Sequence[str]) -> Iterator[str]:
     if cell.kind == "answer":
         yield from _answer_flaws(cell, exercises)
+    elif cell.kind == QUESTION:
+        yield from _question_flaws(cell, exercises)
     elif BEGIN in cell.source or END in cell.source:
-        yield f"`{BEGIN}` and `{END}` belong into answer cells only."
+        yield f"`{BEGIN}` and `{END}` belong into answer cells and questions only."
     if cell.kind == "check" and not checked_name(cell):
         yield (
             "the last line must be the bare call `check(name)`: no semicolon, no assignment, nothing "
             "after it. nbgrader reads the points from its value."
+        )
+
+
+def _question_flaws(cell: Cell, exercises: Sequence[str]) -> Iterator[str]:
+    lines = cell.source.split("\n")
+    if lines[0] != BEGIN or lines[-1] != END or cell.source.count(" SOLUTION") != 2:
+        yield f"a question is one solution, from `{BEGIN}` in its first line to `{END}` in its last."
+    if not cell.name.isidentifier() or cell.name in exercises or cell.name.startswith("check_"):
+        yield f"a question's name is like a function's, and no exercise's; it is {cell.name!r}."
+    if type(cell.points) is not int or cell.points < 1:
+        yield f"its points must be a whole number of at least 1, not {cell.points!r}."
+    worth = [int(points) for points in _CRITERION.findall(cell.source)]
+    if not 2 <= len(worth) <= 4 or sum(worth) != cell.points:
+        yield (
+            "its guide needs two to four criteria, each a line `- **1 point**: …`, that add up to "
+            f"{cell.points} points; there are {worth or 'none'}."
         )
 
 
@@ -182,7 +217,10 @@ def _inside_body(cell: Cell, name: str) -> bool:
 
 
 def _pairing(source: Source, exercises: Sequence[str]) -> Iterator[str]:
-    """Every exercise is answered once and then checked once."""
+    """Every exercise is answered once and then checked once; no two questions share a name."""
+    for name, count in Counter(cell.name for cell in source.of_kind(QUESTION)).items():
+        if count > 1:
+            yield f"{source.notebook}.py: {count} questions are called {name}."
     answered = {answer_name(c, exercises): c.number for c in source.of_kind("answer")}
     checks = source.of_kind("check")
     checked = {checked_name(c): c.number for c in checks}

@@ -45,8 +45,16 @@ class Submission:
 
 
 def read(path: Path) -> Submission:
-    """Read a notebook. Raises NotebookUnreadable."""
-    raw = _notebook(path)
+    """Read a notebook's file. Raises NotebookUnreadable."""
+    return parse(_bytes(path), path)
+
+
+def parse(data: bytes, path: Path, *, wanted: str = "") -> Submission:
+    """Read a notebook's bytes; ``path`` only names it. Raises NotebookUnreadable.
+
+    wanted: the notebook of the course that it should be, where it could be another as well
+    """
+    raw = _notebook(data, path)
     cells, notes = _cells(raw)
     code = [(n, c) for n, c in enumerate((c for c in cells if c["cell_type"] == "code"), start=1)]
     definitions: dict[str, tuple[int, ...]] = {}
@@ -54,9 +62,10 @@ def read(path: Path) -> Submission:
         for name in merge.defined(cell["source"]):
             definitions[name] = (*definitions.get(name, ()), number)
     stamp = _stamp(raw)
-    name, note = _recognise(path, stamp.get("notebook"), definitions)
+    name, note = _recognise(path, stamp.get("notebook"), definitions, wanted)
     names = [exercise.name for exercise in exercises.of_notebook(name)]
-    left_out = _unchanged_demos(name, code) | _stubs_beside_answers(names, code)
+    prose = {number for number, cell in code if merge.is_question(cell)}  # its type was changed
+    left_out = prose | _unchanged_demos(name, code) | _stubs_beside_answers(names, code)
     return Submission(
         path=path,
         notebook=name,
@@ -67,8 +76,8 @@ def read(path: Path) -> Submission:
     )
 
 
-def _notebook(path: Path) -> dict[str, Any]:
-    raw = _json(path)
+def _notebook(data: bytes, path: Path) -> dict[str, Any]:
+    raw = _json(data, path)
     if not isinstance(raw, dict) or not isinstance(raw.get("nbformat"), int):
         raise NotebookUnreadable(f"{path.name} is JSON, but not a Jupyter notebook.")
     if raw["nbformat"] > 4:
@@ -91,7 +100,7 @@ def _notebook(path: Path) -> dict[str, Any]:
     return dict(raw)
 
 
-def _json(path: Path) -> Any:
+def _bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise NotebookUnreadable(f"{path} is a folder; give the notebook's file (.ipynb).")
@@ -100,9 +109,12 @@ def _json(path: Path) -> Any:
                 f"{path.name} is larger than {LARGEST_FILE // 2**20} MiB. Clear its outputs "
                 "(Edit → Clear Outputs of All Cells), save it and try again."
             )
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise NotebookUnreadable(f"{path} can't be read: {error.strerror}.") from None
+
+
+def _json(data: bytes, path: Path) -> Any:
     if not data.strip():
         raise NotebookUnreadable(f"{path.name} is empty.")
     utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -149,14 +161,18 @@ def _stamp(raw: dict[str, Any]) -> dict[str, Any]:
     return stamp if isinstance(stamp, dict) else {}
 
 
-def _recognise(path: Path, stamped: Any, definitions: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+def _recognise(
+    path: Path, stamped: Any, definitions: Iterable[str], wanted: str
+) -> tuple[str, tuple[str, ...]]:
     """Which notebook of the course it is: by its stamp, else by the exercises it defines."""
     defined = set(definitions)
     votes: dict[str, int] = {}
     for exercise in exercises.registry().values():
         votes[exercise.notebook] = votes.get(exercise.notebook, 0) + (exercise.name in defined)
     likeliest = max(votes, key=lambda name: votes[name])
-    if stamped in votes and (votes[stamped] or not votes[likeliest]):
+    if wanted in votes and votes[wanted] and votes[wanted] == votes[likeliest]:
+        return wanted, ()
+    if isinstance(stamped, str) and stamped in votes and (votes[stamped] or not votes[likeliest]):
         return str(stamped), ()
     if votes[likeliest]:
         return likeliest, (

@@ -57,7 +57,13 @@ def hint(of: Callable[..., Any] | str) -> None:
 
 
 def solution(of: Callable[..., Any] | str, *, anyway: bool = False) -> None:
-    """Show one way to solve an exercise, once you passed it (or now, with ``anyway=True``)."""
+    """Show one way to solve an exercise, once you passed it (or now, with ``anyway=True``).
+
+    With the name of a question, in quotes: what a good answer to it holds.
+    """
+    if isinstance(of, str) and find(of) is None and (guide := _guide(of)):
+        showing.display_markdown(f"**What a good answer holds.** Mark your own by it.\n\n{guide}")
+        return
     exercise, trouble = _exercise_of(of, by_name=True)
     if exercise is None:
         showing.display(*cards.notice("No solution", trouble))
@@ -98,6 +104,13 @@ def _exercise_of(of: Any, by_name: bool = False) -> tuple[Exercise | None, str]:
     return None, (
         f"No exercise is called `{name}`. A function must keep the name it has in the notebook.{guess}"
     )
+
+
+def _guide(question: str) -> str:
+    try:
+        return answers.marking_guide(question)
+    except (answers.AnswerNotFound, OSError, ValueError):
+        return ""
 
 
 def _is_ours(function: Callable[..., Any]) -> bool:

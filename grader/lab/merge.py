@@ -4,7 +4,8 @@ Three notebooks meet: the *released* one of the new edition, the learner's own (
 *base*, the release that the learner's was copied from. The result is the released notebook with the
 learner's answers in it and the learner's own cells where they stood. Answers are found by the exercise
 they belong to (nbgrader's mark on the cell) or else by the function that they define, since editors
-lose marks, and learners copy, move and rename cells.
+lose marks, and learners copy, move and rename cells. The text that answers a question of the course,
+which a person marks, is carried like an exercise's answer.
 
 Notebooks are nbformat 4 dicts; none that is handed in is changed.
 """
@@ -46,9 +47,12 @@ def merge(
     """
     old = base["cells"] if base else []
     untouched = stubs(released["cells"]) | stubs(old)
-    names = [grade_id(cell) for cell in released["cells"] if is_answer(cell)]
-    chosen = {name: find_answer(mine["cells"], name, untouched) for name in names}
-    plan = _Plan(released["cells"], mine["cells"], old, chosen)
+    chosen = {
+        grade_id(cell): answer_to(cell, mine["cells"], untouched)
+        for cell in released["cells"]
+        if is_answer(cell)
+    }
+    plan = _Plan(released["cells"], mine["cells"], old, chosen, untouched)
 
     merged = Merged(copy.deepcopy(released))
     cells: list[Cell] = [*plan.own_after(None)]
@@ -60,6 +64,8 @@ def merge(
             if text is not None:
                 new["source"] = text
                 merged.answers.append(name)
+            if answer and "attachments" in answer and is_question(new):
+                new["attachments"] = copy.deepcopy(answer["attachments"])
             cells.append(new)
         else:
             cells += plan.kept_or_new(new)
@@ -80,7 +86,9 @@ class _Plan:
         mine: list[Cell],
         old: list[Cell],
         chosen: Mapping[str, Cell | None],
+        untouched: set[str],
     ) -> None:
+        self.untouched = untouched
         self.marks = {grade_id(cell): cell["id"] for cell in released if grade_id(cell)}
         self.plain = {cell["id"] for cell in released if not grade_id(cell)}
         self.texts = {_key(cell): cell["id"] for cell in released if not is_answer(cell)}
@@ -102,7 +110,7 @@ class _Plan:
         if is_answer(
             cell
         ):  # and not the chosen one: a stub, or an attempt that a later one replaced
-            return self.marks.get(grade_id(cell)) if is_stub(text(cell)) else None
+            return self.marks.get(grade_id(cell)) if self._is_untouched(cell) else None
         if grade_id(cell):
             return self.marks.get(grade_id(cell))
         if cell.get("id") in self.plain:
@@ -113,9 +121,12 @@ class _Plan:
         """False for the course's own text, of this edition or the last, and for empty cells."""
         if is_locked(cell) or not text(cell).strip():
             return False
-        if is_answer(cell) and is_stub(text(cell)):
+        if is_answer(cell) and self._is_untouched(cell):
             return False
         return _key(cell) not in self.old_texts and _key(cell) not in self.texts
+
+    def _is_untouched(self, cell: Cell) -> bool:
+        return is_stub(text(cell)) or text(cell) in self.untouched
 
     def kept_or_new(self, new: Cell) -> list[Cell]:
         """A cell that is no answer: the side that changed it wins; if both did, both stand."""
@@ -149,6 +160,26 @@ def find_answer(cells: Iterable[Cell], name: str, untouched: Iterable[str] = ())
     return best
 
 
+def find_text(cells: Iterable[Cell], name: str, untouched: Iterable[str] = ()) -> Cell | None:
+    """The learner's cell that answers question ``name``: the last that carries its mark or its id.
+
+    Of any type, since one key turns text into code; None where nothing was written.
+    """
+    nothing = {"", *(stub.strip() for stub in untouched)}
+    written = [
+        cell
+        for cell in cells
+        if name in (grade_id(cell), cell.get("id")) and text(cell).strip() not in nothing
+    ]
+    return written[-1] if written else None
+
+
+def answer_to(released: Cell, cells: Iterable[Cell], untouched: Iterable[str] = ()) -> Cell | None:
+    """The learner's answer, among these cells, to a released answer cell or question."""
+    find = find_text if is_question(released) else find_answer
+    return find(cells, grade_id(released), untouched)
+
+
 def stubs(cells: Iterable[Cell]) -> set[str]:
     """The text of every answer cell, given a released notebook's cells."""
     return {text(cell) for cell in cells if is_answer(cell)}
@@ -165,7 +196,13 @@ def grade_id(cell: Cell) -> str:
 
 
 def is_answer(cell: Cell) -> bool:
+    """Whether the cell is for the learner: an exercise's function, or the text of a question."""
     return bool(_marks(cell).get("solution"))
+
+
+def is_question(cell: Cell) -> bool:
+    """Whether a person reads and marks what the learner writes into the cell."""
+    return is_answer(cell) and bool(_marks(cell).get("grade"))
 
 
 def is_locked(cell: Cell) -> bool:

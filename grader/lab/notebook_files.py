@@ -54,7 +54,10 @@ def stamp(notebook: Notebook) -> Any:
 
 
 def stub(exercise: str) -> tuple[str, merge.Cell]:
-    """→ (notebook, answer cell as released) of an exercise. Raises LookupError, CourseNotFound."""
+    """→ (notebook, answer cell as released) of an exercise or a question.
+
+    Raises LookupError, CourseNotFound.
+    """
     names = []
     for notebook in resources.notebooks():
         for cell in filter(merge.is_answer, read(resources.released(notebook))["cells"]):
@@ -68,7 +71,7 @@ def stub(exercise: str) -> tuple[str, merge.Cell]:
 
 def answers_in(folder: Path) -> dict[str, str]:
     """The text of every answer in the folder's notebooks, by exercise: one may have moved."""
-    names = {name for name in map(merge.grade_id, _released_answers()) if name}
+    released = {merge.grade_id(cell): cell for cell in _released_answers() if merge.grade_id(cell)}
     found: dict[str, str] = {}
     stubs = merge.stubs(_released_answers())
     for path in sorted(folder.glob("*/*.ipynb")):
@@ -78,8 +81,9 @@ def answers_in(folder: Path) -> dict[str, str]:
             cells = read(path)["cells"]
         except (OSError, ValueError):
             continue
-        for name in names & {merge.grade_id(cell) for cell in cells if merge.is_answer(cell)}:
-            answer = merge.find_answer(cells, name, stubs)
+        marked = {merge.grade_id(cell) for cell in cells if merge.is_answer(cell)}
+        for name in released.keys() & marked:
+            answer = merge.answer_to(released[name], cells, stubs)
             if answer is not None:
                 found[name] = answer["source"]
     return found

@@ -60,6 +60,16 @@ def publish(points: Points, text: str) -> Points:
     return points
 
 
+def display_markdown(text: str) -> None:
+    """Show prose with formulas in it."""
+    if not in_notebook():
+        print(text)
+        return
+    from IPython.display import display as show
+
+    show({"text/markdown": text, "text/plain": text}, raw=True)
+
+
 def display(html: str, text: str) -> None:
     """Show something that isn't a result: a hint, the progress map."""
     if not in_notebook():

@@ -64,7 +64,7 @@ def prepare(folder: Path) -> list[Change]:
 
 
 def reset(exercise: str, folder: Path) -> Change:
-    """Put the answer to one exercise back to its stub; the notebook as it was is kept beside.
+    """Put the answer to one exercise or question back to its stub; the old notebook is kept beside.
 
     Raises WorkbookError, LookupError (no such exercise), resources.CourseNotFound.
     """
@@ -80,14 +80,16 @@ def reset(exercise: str, folder: Path) -> Change:
             "`grader start` sets it aside and gives you a new one."
         ) from None
     cells = mine["cells"]
-    answer = merge.find_answer(cells, exercise) or next(
+    answer = merge.answer_to(stub, cells) or next(
         (cell for cell in cells if merge.grade_id(cell) == exercise), None
     )
     if answer is None:
         checks = (i for i, c in enumerate(cells) if merge.grade_id(c) == f"check_{exercise}")
         cells.insert(next(checks, len(cells)), stub)
     else:
-        answer |= {"source": stub["source"], "outputs": [], "execution_count": None}
+        for key in ("outputs", "execution_count", "attachments"):
+            answer.pop(key, None)
+        answer |= {key: value for key, value in stub.items() if key not in ("id", "metadata")}
     try:
         kept = _keep(path, "kept")
         write_whole(path, notebook_files.written(mine))

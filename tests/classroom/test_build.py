@@ -151,7 +151,7 @@ def test_check_finds_notebooks_whose_source_is_gone(built: ToyCourse) -> None:
         (
             "# %% demo",
             "# %% demonstration",
-            "one of answer, check, demo; here it is 'demonstration'",
+            "here it is 'demonstration'",
         ),
         ("# %% demo", '# %% demo tags=["x"]', "here it is 'demo' ['tags']"),
         ("    ### END SOLUTION\n", "", "there is `### BEGIN SOLUTION`."),
@@ -170,7 +170,11 @@ def test_check_finds_notebooks_whose_source_is_gone(built: ToyCourse) -> None:
         ("check(head_sum)", "check(head_sums)", "no exercise here is called head_sums"),
         ("# %% check\ncheck(head_sum)\n", "", "head_sum has no check cells; it needs one"),
         ("check(head_sum)", "check(scaled_scores)", "scaled_scores has 2 check cells"),
-        ("# %% answer\ndef head_sum", "# %%\ndef head_sum", "belong into answer cells only"),
+        (
+            "# %% answer\ndef head_sum",
+            "# %%\ndef head_sum",
+            "belong into answer cells and questions only",
+        ),
         ('print("a demonstration")', "scores = q @ k.T", "is part of the solution and also stands"),
         (
             "    return outputs.sum(dim=0)\n    ### END SOLUTION",

@@ -15,7 +15,7 @@ from nbgrader.utils import determine_grade, is_grade
 from nbgrader.validator import Validator
 
 import grader
-from grader import exercises, resources
+from grader import answers, exercises, resources
 
 REPOSITORY = Path(grader.__file__).resolve().parents[1]
 NOTEBOOKS = list(exercises.NOTEBOOKS)
@@ -49,6 +49,11 @@ def score(cell: Any) -> float:
     """What nbgrader gives a cell, as a share of its points."""
     points, most = determine_grade(cell, logging.getLogger("nbgrader"))
     return float(points / most)
+
+
+def is_judged(cell: Any) -> bool:
+    """Whether the grade is a program's: not that of a question that a person marks."""
+    return bool(is_grade(cell)) and cell.cell_type == "code"
 
 
 def check_cell(source: str, name: str, points: int) -> Any:
@@ -128,7 +133,7 @@ def test_a_solved_notebook_runs_clean_and_earns_every_point(notebook: str, desk:
     outputs = [(cell.id, output) for cell in cells for output in cell.get("outputs", ())]
     assert [(i, o.evalue) for i, o in outputs if o.output_type == "error"] == []
     assert [(i, o.text) for i, o in outputs if o.get("name") == "stderr"] == []
-    graded = {cell.id: score(cell) for cell in cells if is_grade(cell)}
+    graded = {cell.id: score(cell) for cell in cells if is_judged(cell)}
     assert graded == {f"check_{e.name}": 1.0 for e in exercises.of_notebook(notebook)}
 
 
@@ -136,7 +141,7 @@ def test_a_solved_notebook_runs_clean_and_earns_every_point(notebook: str, desk:
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_a_released_notebook_runs_and_earns_nothing(notebook: str, desk: Path) -> None:
     cells = executed(nbformat.read(resources.released(notebook), as_version=4), desk).cells
-    graded = {cell.id: score(cell) for cell in cells if is_grade(cell)}
+    graded = {cell.id: score(cell) for cell in cells if is_judged(cell)}
     assert graded == {f"check_{e.name}": 0.0 for e in exercises.of_notebook(notebook)}
 
 
@@ -148,4 +153,5 @@ def test_nbgraders_validator_passes_the_solution_and_fails_the_release(
     assert Validator().validate(str(resources.solved(notebook))) == {}
     failed = Validator().validate(str(resources.released(notebook)))
     assert set(failed) == {"failed"}
-    assert len(failed["failed"]) == len(exercises.of_notebook(notebook))
+    unanswered = answers.answer_cells(resources.released(notebook), questions=True)
+    assert len(failed["failed"]) == len(exercises.of_notebook(notebook)) + len(unanswered)

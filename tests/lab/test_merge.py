@@ -228,3 +228,85 @@ def test_the_learners_kernel_stays() -> None:
     mine = answered()
     mine["metadata"]["kernelspec"]["name"] = "my-env"
     assert carried(mine).notebook["metadata"]["kernelspec"]["name"] == "my-env"
+
+
+# --- questions that a person marks ----------------------------------------------------------------
+
+WORDS = "It *copies*, because the eigenvalues are positive.\n"
+
+
+def asking(text: str = "YOUR ANSWER HERE", edition: str = "1", ask: str = "") -> Notebook:
+    book = toy.notebook(
+        toy.prose("# First", "title"),
+        *toy.exercise("alpha"),
+        *toy.question("why", text),
+        toy.prose("The end.", "end"),
+        edition=edition,
+    )
+    if ask:
+        book["cells"][4]["source"] = ask
+    return book
+
+
+def as_code(mine: Notebook) -> None:
+    mine["cells"][5] |= {"cell_type": "code", "outputs": [], "execution_count": None}
+
+
+def without_marks(mine: Notebook) -> None:
+    mine["cells"][5]["metadata"] = {}
+
+
+def without_id(mine: Notebook) -> None:
+    del mine["cells"][5]["id"]
+
+
+def moved_up(mine: Notebook) -> None:
+    mine["cells"].insert(0, mine["cells"].pop(5))
+
+
+def with_a_copy_of_the_empty_cell(mine: Notebook) -> None:
+    mine["cells"].append({**copy.deepcopy(asking()["cells"][5]), "id": "copy"})
+
+
+@pytest.mark.parametrize("base", [True, False])
+@pytest.mark.parametrize(
+    "shuffle",
+    [as_code, without_marks, without_id, moved_up, with_a_copy_of_the_empty_cell],
+)
+def test_the_text_of_an_answer_is_kept_and_the_question_is_the_new_one(
+    shuffle: Callable[[Notebook], None], base: bool
+) -> None:
+    mine = asking(WORDS)
+    shuffle(mine)
+    released = asking(edition="2", ask="What does it really mean?")
+    merged = merge.merge(released, mine, asking() if base else None)
+    (cell,) = (c for c in merged.notebook["cells"] if merge.grade_id(c) == "why")
+    assert (cell["cell_type"], cell["source"]) == ("markdown", WORDS)
+    assert "outputs" not in cell
+    assert merged.answers == ["why"]
+    assert merged.own_cells == 0
+    assert "What does it really mean?" in sources(merged)
+    assert sources(merged).count("YOUR ANSWER HERE") == 0
+
+
+def test_a_picture_in_the_answer_comes_along() -> None:
+    mine = asking(WORDS)
+    mine["cells"][5]["attachments"] = {"a.png": {"image/png": "AAAA"}}
+    merged = merge.merge(asking(edition="2"), mine, asking())
+    assert merged.notebook["cells"][5]["attachments"] == {"a.png": {"image/png": "AAAA"}}
+
+
+@pytest.mark.parametrize("text", ["YOUR ANSWER HERE", "", " \n"])
+def test_a_question_nobody_answered_is_as_released(text: str) -> None:
+    for base in (asking(), None):
+        merged = merge.merge(asking(edition="1"), asking(text), base)
+        assert merged.notebook["cells"][5] == asking()["cells"][5]
+        assert (merged.answers, merged.own_cells) == ([], 0)
+
+
+def test_an_answer_that_lost_mark_and_id_is_kept_as_a_cell_of_the_learners() -> None:
+    mine = asking(WORDS)
+    without_marks(mine)
+    without_id(mine)
+    merged = merge.merge(asking(edition="2"), mine, asking())
+    assert sources(merged)[4:7] == ["What does why mean?", WORDS, "YOUR ANSWER HERE"]

@@ -326,3 +326,25 @@ def test_the_usual_folder_is_this_one_then_the_one_below_then_the_last_used(
     assert workbook.usual_folder() == tmp_path / "transformer-circuits"
     monkeypatch.chdir(tmp_path / "far" / "away")
     assert workbook.usual_folder() == tmp_path / "far" / "away"
+
+
+def test_an_update_keeps_the_text_of_a_question_and_reset_takes_it_back(
+    tmp_path: Path, course: Path
+) -> None:
+    asked = toy.notebook(*toy.exercise("alpha"), *toy.question("why"), name="00-first")
+    toy.publish(course, asked)
+    folder = tmp_path / "mine"
+    workbook.prepare(folder)
+    edit(path_of(folder), "why", "Because.")
+    again = toy.notebook(
+        *toy.exercise("alpha", "Do it well."), *toy.question("why"), name="00-first", edition="2"
+    )
+    toy.publish(course, again)
+    (change,) = workbook.prepare(folder)
+    assert change.answers == ("why",)
+    assert toy.source_of(toy.load(path_of(folder)), "why") == "Because."
+    workbook.reset("why", folder)
+    made = toy.load(path_of(folder))
+    assert toy.source_of(made, "why") == "YOUR ANSWER HERE"
+    (cell,) = (c for c in made["cells"] if c["id"] == "why")
+    assert set(cell) == {"cell_type", "id", "metadata", "source"}
