@@ -24,7 +24,7 @@ from grader.lab.attention_reading import Attention, habits, read_attention, stro
 from grader.lab.picture_style import ATTENTION, FUTURE
 from grader.lab.widget_base import Explorer, head_picker, in_words, transformer
 from grader.lab.widget_html import Markup, heat_table, html_table, label, shade
-from grader.lab.widget_text import Text, default_text, read_text, token_labels
+from grader.lab.widget_text import Text, as_typed, default_text, read_text, token_labels, typed_text
 from grader.transformer import Transformer
 
 TEXT = "def get(self, name):\n    return self.name\n\ndef set(self, name):"
@@ -85,10 +85,7 @@ class AttentionViewer(Explorer):
         self.attention: Attention
         given = text if not isinstance(text, str) or text else default_text(model, TEXT)
         self._take(read_text(model, given))
-        if isinstance(given, str):
-            self.text.value = written(given)
-        else:
-            self.text.value = self._as_typed(self.read.tokens)
+        self.text.value = as_typed(model, given)
         self.watch(self._retake, self.text)
         self.watch(self._redraw_head, self.head, self.weigh, self.numbers)
         self.watch(self._redraw_token, self.token)
@@ -105,13 +102,8 @@ class AttentionViewer(Explorer):
         layer, head = self.head.value
         return f"head {layer}.{head}, {self._looks(self._shown(), int(self.token.value))}"
 
-    def _as_typed(self, tokens: Tensor) -> str:
-        if self.model.tokenizer is None:
-            return " ".join(str(int(t)) for t in tokens)
-        return written(self.model.tokenizer.decode(tokens))
-
     def _retake(self) -> None:
-        self._take(read_text(self.model, typed(self.text.value)))
+        self._take(read_text(self.model, typed_text(self.text.value)))
 
     def _take(self, read: Text) -> None:
         self.read = read
@@ -261,13 +253,3 @@ def thumbnail(weights: Any, darkest: float = 1.0) -> str:
     with io.BytesIO() as file:
         imsave(file, colors, format="png")
         return f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"
-
-
-def written(text: str) -> str:
-    """A text as it stands in a field of one line: ``⏎`` for a new line."""
-    return text.replace("\n", "⏎")
-
-
-def typed(text: str) -> str:
-    """The text that was typed into a field of one line."""
-    return text.replace("⏎", "\n")

@@ -53,6 +53,8 @@ STYLE_SHEET = """<style>
 .lab-token small {font-size: 10px; min-height: 13px;}
 .lab-token.lab-chosen > span {outline: 2px solid var(--jp-ui-font-color1, #24292f); font-weight: 700;}
 .lab-ahead {opacity: 0.75;}
+.lab-caption, .lab-name {font-size: 12px; color: var(--jp-ui-font-color1, #24292f);}
+.lab-caption {font-weight: 600;}
 .lab-heads {display: grid; gap: 6px; margin-bottom: 6px;}
 .lab-heads figure {margin: 0; padding: 3px; border: 2px solid transparent;}
 .lab-heads figure.lab-chosen {border-color: var(--jp-ui-font-color1, #24292f); font-weight: 700;}

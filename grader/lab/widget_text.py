@@ -58,6 +58,19 @@ def read_text(model: Transformer, text: str | Tensor | Sequence[int], *, least: 
     return Text(tokens, token_labels(model, tokens), note)
 
 
+def as_typed(model: Transformer, text: str | Tensor | Sequence[int]) -> str:
+    """A text, or ids, as they stand in a field of one line: ``⏎`` for a new line."""
+    if not isinstance(text, str):
+        ids = [int(i) for i in text]
+        text = " ".join(map(str, ids)) if model.tokenizer is None else model.tokenizer.decode(ids)
+    return text.replace("\n", "⏎")
+
+
+def typed_text(field: str) -> str:
+    """The text that was typed into a field of one line."""
+    return field.replace("⏎", "\n")
+
+
 def token_labels(model: Transformer, ids: Tensor | Sequence[int]) -> list[str]:
     """A label for each id: its text with spaces shown, or the id itself without a tokenizer."""
     listed = [int(i) for i in ids]

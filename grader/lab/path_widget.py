@@ -1,0 +1,268 @@
+"""Path explorer: switch paths of a one- or two-layer model on and off, watch logits and loss move.
+
+``path_explorer(model)`` in a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+
+import ipywidgets as w
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from grader.circuits.paths import Path
+from grader.lab.path_picture import path_picture
+from grader.lab.path_sums import Paths, path_name, read_paths
+from grader.lab.widget_base import CannotShow, Explorer, in_words, transformer
+from grader.lab.widget_html import Markup, html_table, label, shade
+from grader.lab.widget_text import (
+    Text,
+    as_typed,
+    default_text,
+    read_text,
+    token_labels,
+    typed_text,
+)
+from grader.transformer import Transformer
+
+TEXT = "def get(self, name):\n    return self.name\n\ndef set(self, name):"
+_MOST_PATHS = 200  # switches that a page can hold
+_TOP = 6
+_GROUPS: dict[str, Callable[[Path], bool]] = {
+    "all": lambda path: True,
+    "none": lambda path: False,
+    "direct only": lambda path: not path,
+    "no virtual heads": lambda path: len(path) < 2,
+}
+
+
+@in_words("Path explorer")
+def path_explorer(model: Transformer, text: str | Tensor | Sequence[int] = "") -> PathExplorer:
+    """Each path of a model of one or two layers with a switch; logits and loss of what is on.
+
+    text: what the model reads (a string, or ids (pos,)), a default if empty; patterns are those of
+    the clean run, so the sum of all paths is the forward pass, and the widget says how exactly.
+    Paper: "Path Expansion of Logits", "Term Importance Analysis".
+    """
+    return PathExplorer(transformer(model, least=1, most=2), text)
+
+
+class PathExplorer(Explorer):
+    """The widget; `paths` holds the terms, `switches` a checkbox for each."""
+
+    def __init__(self, model: Transformer, text: str | Tensor | Sequence[int]) -> None:
+        self.model = model
+        self._check_size()
+        self.text = w.Text(
+            description="text", continuous_update=False,
+            layout=w.Layout(flex="1 1 420px", width="auto"), style={"description_width": "40px"},
+        )  # fmt: skip
+        self.token = w.Dropdown(
+            description="after token", layout=w.Layout(width="230px"),
+            style={"description_width": "80px"},
+        )  # fmt: skip
+        self._losses, self._sum = w.HTML(), w.HTML()
+        self._tokens, self._next, self._shares = w.HTML(), w.HTML(), w.HTML()
+        given = text if not isinstance(text, str) or text else default_text(model, TEXT)
+        self.read: Text = read_text(model, given)
+        self.paths: Paths = read_paths(model, self.read.tokens)
+        self.switches = {
+            path: w.Checkbox(
+                value=True, description=path_name(path), indent=False,
+                layout=w.Layout(width="auto", margin="0 10px 0 0"),
+            )
+            for path in self.paths.paths
+        }  # fmt: skip
+        row = w.Layout(flex_flow="row wrap", align_items="flex-start", grid_gap="0 28px")
+        super().__init__(
+            "Path explorer",
+            about=(
+                "Freeze the patterns, and the logits are a sum over paths. Switch paths on and off: "
+                "the loss, the next token and each token's loss are those of the sum of what is on."
+            ),
+            controls=[self.text, self.token],
+            body=[
+                self._switchboard(), self._sum, self._tokens,
+                w.Box([self._losses, self._next, self._shares], layout=row),
+            ],
+        )  # fmt: skip
+        self.text.value = as_typed(model, given)
+        self._show_text()
+        self.watch(self._retake, self.text)
+        self.watch(self._redraw, *self.switches.values())
+        self.watch(self._redraw_token, self.token)
+
+    def picture(self) -> Figure:
+        """The losses as bars, and what each path adds to the next token."""
+        position = int(self.token.value)
+        return path_picture(
+            {**self.paths.levels(), "the paths that are on": self.paths.loss(self.on)},
+            [path_name(path) for path in self.paths.paths], self.paths.shares(position).tolist(),
+            self.on.tolist(), after=self.read.labels[position], next_token=self._target(position),
+        )  # fmt: skip
+
+    def summary(self) -> str:
+        """Which part of the model is on, its loss and the model's, in words."""
+        return (
+            f"loss {self.paths.loss(self.on):.3f} nats, of the whole model "
+            f"{float(self._all.mean()):.3f}. {self._exact()}"
+        )
+
+    @property
+    def on(self) -> Tensor:
+        """(path,) bool: which paths are switched on."""
+        return torch.tensor([bool(self.switches[path].value) for path in self.paths.paths])
+
+    def _check_size(self) -> None:
+        heads = self.model.n_heads
+        count = 1 + self.model.n_layers * heads + (heads**2 if self.model.n_layers == 2 else 0)
+        if count > _MOST_PATHS:
+            raise CannotShow(
+                f"This model has {count} paths, and {_MOST_PATHS} switches are the most that can be "
+                "used. Take term_importance or virtual_head_importance of notebook 06."
+            )
+
+    def _switchboard(self) -> w.Widget:
+        """A line for the direct path, one for each layer, one for each head that ends a virtual head."""
+        lines = [self._line("direct path", [()])]
+        for layer in range(self.model.n_layers):
+            singles = [path for path in self.switches if len(path) == 1 and path[0][0] == layer]
+            lines.append(self._line(f"heads of layer {layer}", singles))
+        for head in range(self.model.n_heads if self.model.n_layers == 2 else 0):
+            through = [path for path in self.switches if len(path) == 2 and path[1][1] == head]
+            lines.append(self._line(f"virtual heads into 1.{head}", through))
+        buttons = []
+        for name, which in _GROUPS.items():
+            if self.model.n_layers == 2 or name != "no virtual heads":
+                button = w.Button(description=name, layout=w.Layout(width="auto"))
+                button.on_click(partial(self._switch, which))
+                buttons.append(button)
+        groups = w.Box(buttons, layout=w.Layout(flex_flow="row wrap", grid_gap="4px"))
+        return w.VBox([groups, *lines])
+
+    def _line(self, name: str, paths: Sequence[Path]) -> w.Widget:
+        text = w.HTML(f"<span class='lab-name'>{name}</span>", layout=w.Layout(width="150px"))
+        boxes = [self.switches[path] for path in paths]
+        return w.Box([text, *boxes], layout=w.Layout(flex_flow="row wrap", align_items="center"))
+
+    def _switch(self, which: Callable[[Path], bool], _: object) -> None:
+        with self.quiet():
+            for path, switch in self.switches.items():
+                switch.value = which(path)
+        self.try_to(self._redraw)
+
+    def _retake(self) -> None:
+        self.read = read_text(self.model, typed_text(self.text.value))
+        self.paths = read_paths(self.model, self.read.tokens)
+        self._show_text()
+
+    def _show_text(self) -> None:
+        with self.quiet():
+            self.token.options = [(f"{i}: {name}", i) for i, name in enumerate(self.read.labels)]
+            self.token.value = max(0, len(self.read.labels) - 2)
+        if self.read.note:
+            self.say(self.read.note)
+        self._levels = self.paths.levels()
+        self._all = self.paths.losses(torch.ones(len(self.paths.paths), dtype=torch.bool))
+        self._redraw()
+
+    @torch.no_grad()
+    def _redraw(self) -> None:
+        on = self.on
+        self._logits, losses = self.paths.sum(on), self.paths.losses(on)
+        self._losses.value = self._loss_table(float(losses.mean()))
+        self._sum.value = f"<div class='lab-message' role='status'>{escape(self._exact())}</div>"
+        self._tokens.value = self._token_losses(losses)
+        self._redraw_token()
+
+    @torch.no_grad()
+    def _redraw_token(self) -> None:
+        self._next.value = self._next_table()
+        self._shares.value = self._share_table()
+
+    def _exact(self) -> str:
+        count, every = int(self.on.sum()), len(self.paths.paths)
+        gap = f"largest difference in any logit {self.paths.gap:.1e}"
+        if count == every:
+            return f"All {every} paths are on: their sum is the forward pass, exactly up to rounding ({gap})."
+        return f"{count} of {every} paths are on. The sum of all is the forward pass ({gap})."
+
+    def _loss_table(self, now: float) -> str:
+        levels = {**self._levels, "▸ the paths that are on": now}
+        longest = max(*levels.values(), 1e-9)
+        rows = [
+            [
+                name, loss,
+                Markup(
+                    f"<div style='width:{round(120 * loss / longest)}px;height:11px;"
+                    f"{shade(0.85 if name.startswith('▸') else 0.5)}'></div>"
+                ),
+            ]
+            for name, loss in levels.items()
+        ]  # fmt: skip
+        return html_table(
+            ["sum of", "nats", ""], rows, caption="mean loss on the text", chosen=len(rows) - 1
+        )
+
+    def _token_losses(self, losses: Tensor) -> str:
+        """The text, each token with the loss of predicting it; darker where it is larger."""
+        names = self.read.labels
+        pieces = [f"<span class='lab-token'><span>{label(names[0])}</span><small>–</small></span>"]
+        worst = max(float(losses.max()), self._levels["no path: a uniform guess"])
+        for i, (now, model) in enumerate(zip(losses.tolist(), self._all.tolist(), strict=True)):
+            title = escape(
+                f"loss of predicting “{names[i + 1]}” after “{names[i]}”: {now:.3f}, all paths {model:.3f}"
+            )
+            pieces.append(
+                f"<span class='lab-token' title='{title}'>"
+                f"<span style='{shade(now / worst)}'>{label(names[i + 1])}</span>"
+                f"<small>{now:.2f}</small></span>"
+            )
+        return (
+            "<div class='lab-caption'>loss on each token, in nats</div>"
+            f"<div class='lab-text' role='group' aria-label='text'>{''.join(pieces)}</div>"
+        )
+
+    def _target(self, position: int) -> str:
+        return token_labels(self.model, [self.paths.target(position)])[0]
+
+    def _next_table(self) -> str:
+        """The likeliest next tokens of what is on, with the logits, and the model's chances."""
+        position = int(self.token.value)
+        logits, target = self._logits[position], self.paths.target(position)
+        chance, model = logits.softmax(dim=-1), self.paths.logits[position].softmax(dim=-1)
+        best = logits.argsort(descending=True, stable=True)[:_TOP].tolist()
+        if target not in best:
+            best.append(target)
+        names = token_labels(self.model, best)
+        rows = [
+            [
+                ("▸ " if i == target else "") + name,
+                float(logits[i]),
+                float(chance[i]),
+                float(model[i]),
+            ]
+            for i, name in zip(best, names, strict=True)
+        ]
+        return html_table(
+            ["next token", "logit", "chance", "model's chance"], rows, chosen=best.index(target),
+            caption=f"after {position}: {self.read.labels[position]}",
+        )  # fmt: skip
+
+    def _share_table(self) -> str:
+        """The paths that add most to the next token's logit, or take most from it."""
+        position = int(self.token.value)
+        shares, on = self.paths.shares(position), self.on
+        best = shares.abs().argsort(descending=True, stable=True)[:_TOP].tolist()
+        rows = [
+            [path_name(self.paths.paths[i]), float(shares[i]), "on" if on[i] else "off"]
+            for i in best
+        ]
+        return html_table(
+            ["path", "logit less mean", ""], rows,
+            caption=f"what the largest paths add to “{self._target(position)}”",
+        )  # fmt: skip
