@@ -35,13 +35,13 @@ def plane(dots: Sequence[Dot], *, title: str, words: str, circles: Mapping[str, 
         return half + scale * x, half + 12 - scale * y
 
     across = [(at(-1.06, 0), at(1.06, 0)), (at(0, -1.06), at(0, 1.06))]
-    parts = [_line(a, b, FAINT) for a, b in across]
+    parts = [stroke(a, b, FAINT) for a, b in across]
     for name, size in circles.items():
         x, y = at(0, 0)
         parts.append(
             f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{scale * size:.1f}' fill='none' stroke='{FAINT}'/>"
         )
-        parts.append(_text(x + 3, y - scale * size + 11, name, size=9, color=_GREY))
+        parts.append(lettering(x + 3, y - scale * size + 11, name, size=9, color=_GREY))
     for x, y, said in dots:
         left, top = at(x, y)
         if x < 0:
@@ -49,8 +49,10 @@ def plane(dots: Sequence[Dot], *, title: str, words: str, circles: Mapping[str, 
         else:
             shape = f"<circle cx='{left:.1f}' cy='{top:.1f}' r='3.6' fill='{SERIES[0]}' fill-opacity='.75'"
         parts.append(f"{shape}><title>{escape(said)}</title>{_END[shape[1]]}")
-    parts.append(_text(at(1.06, 0)[0], at(0, 0)[1] - 4, "real", anchor="end", size=9, color=_GREY))
-    return _drawing(_SIDE, _SIDE + 24, title, words, parts)
+    parts.append(
+        lettering(at(1.06, 0)[0], at(0, 0)[1] - 4, "real", anchor="end", size=9, color=_GREY)
+    )
+    return drawing(_SIDE, _SIDE + 24, title, words, parts)
 
 
 _END = {"p": "</path>", "c": "</circle>"}
@@ -85,28 +87,28 @@ def chart(
     parts = []
     for level in (low, (low + high) / 2, high):
         x, y = place(0, level)
-        parts.append(_line((x, y), (_WIDTH - _RIGHT, y), "#e0e0da"))
-        parts.append(_text(x - 5, y + 3.5, f"{level:z.2f}", anchor="end", size=10))
+        parts.append(stroke((x, y), (_WIDTH - _RIGHT, y), "#e0e0da"))
+        parts.append(lettering(x - 5, y + 3.5, f"{level:z.2f}", anchor="end", size=10))
     for i, name in enumerate(labels):
         if i % -(-len(labels) // _MOST_LABELS) == 0:
-            parts.append(_text(place(i, low)[0], _HEIGHT - 20, name, anchor="middle", size=10))
-    parts.append(_text((_LEFT + _WIDTH) / 2, _HEIGHT - 6, x_label, anchor="middle", size=10))
+            parts.append(lettering(place(i, low)[0], _HEIGHT - 20, name, anchor="middle", size=10))
+    parts.append(lettering((_LEFT + _WIDTH) / 2, _HEIGHT - 6, x_label, anchor="middle", size=10))
     for line in others:
-        parts += [_line(a, b, FAINT) for a, b in pairwise(place(i, h) for i, h in enumerate(line))]
+        parts += [stroke(a, b, FAINT) for a, b in pairwise(place(i, h) for i, h in enumerate(line))]
     spots = [place(i, h) for i, h in enumerate(heights)]
-    parts += [_line(a, b, SERIES[0], 2.0) for a, b in pairwise(spots)]
+    parts += [stroke(a, b, SERIES[0], 2.0) for a, b in pairwise(spots)]
     for (x, y), name, height in zip(spots, labels, heights, strict=True):
         said = escape(f"{name}: {height:.3f}")
         parts.append(
             f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3' fill='{SERIES[0]}'><title>{said}</title></circle>"
         )
     x, y = spots[at]
-    parts.append(_line((x, _TOP), (x, _HEIGHT - _BOTTOM), ACCENT, 1.0))
+    parts.append(stroke((x, _TOP), (x, _HEIGHT - _BOTTOM), ACCENT, 1.0))
     parts.append(
         f"<rect x='{x - 5:.1f}' y='{y - 5:.1f}' width='10' height='10' fill='none' "
         f"stroke='{ACCENT}' stroke-width='2'/>"
     )
-    return _drawing(_WIDTH, _HEIGHT, title, words, parts)
+    return drawing(_WIDTH, _HEIGHT, title, words, parts)
 
 
 def side_by_side(*drawings: str) -> str:
@@ -117,18 +119,20 @@ def side_by_side(*drawings: str) -> str:
     )
 
 
-def _drawing(width: int, height: int, title: str, words: str, parts: Sequence[str]) -> str:
+def drawing(width: int, height: int, title: str, words: str, parts: Sequence[str]) -> str:
+    """Parts (SVG elements) on the light ground with a title; the whole is read out as ``words``."""
     return (
         f"<svg role='img' aria-label='{escape(words)}' viewBox='0 0 {width} {height}' "
         f"width='{width}' height='{height}' style='max-width:100%;height:auto;background:{PAPER};"
         f"border-radius:3px' font-family='DejaVu Sans, Verdana, sans-serif'>"
-        f"{_text(8, 16, title, size=12, weight=600)}{''.join(parts)}</svg>"
+        f"{lettering(8, 16, title, size=12, weight=600)}{''.join(parts)}</svg>"
     )
 
 
-def _line(
+def stroke(
     start: tuple[float, float], end: tuple[float, float], color: str, width: float = 0.8
 ) -> str:
+    """A straight line."""
     (a, b), (c, d) = start, end
     return (
         f"<line x1='{a:.1f}' y1='{b:.1f}' x2='{c:.1f}' y2='{d:.1f}' stroke='{color}' "
@@ -136,10 +140,11 @@ def _line(
     )
 
 
-def _text(
+def lettering(
     x: float, y: float, text: str, *, size: int, anchor: str = "start", weight: int = 400,
     color: str = INK,
 ) -> str:  # fmt: skip
+    """Text whose base line starts, or has its middle or end, at (x, y)."""
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' text-anchor='{anchor}' "
         f"font-weight='{weight}' fill='{color}'>{escape(text)}</text>"
