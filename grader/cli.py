@@ -98,15 +98,16 @@ def reset(exercise: str, folder: Path | None) -> None:
 
 @cli.command(epilog=_exits("shown"))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
-def status(as_json: bool) -> None:
-    """Show every exercise, the points you reached, and what comes next."""
+@click.option("--all", "everything", is_flag=True, help="List the exercises of every notebook.")
+def status(as_json: bool, everything: bool) -> None:
+    """Show the course as a map: what you passed, the points you reached, and what comes next."""
     from grader.lab import progress, progress_map
 
     course = progress_map.overview(progress.snapshot())
     if as_json:
         _print_json(progress_map.as_json(course))
     else:
-        _say(progress_map.as_text(course))
+        _say(progress_map.as_text(course, everything=everything))
 
 
 @cli.command(epilog=_exits("every exercise of the notebook is passed", "some are not"))

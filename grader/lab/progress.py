@@ -90,7 +90,7 @@ def snapshot() -> Records:
 
 
 def as_text() -> str:
-    """The progress map for a terminal: every exercise, its points, and what comes next."""
+    """The progress map for a terminal: every notebook, its exercises, and what comes next."""
     from grader.lab import progress_map  # needs the exercises, and with them torch
 
     return progress_map.as_text(progress_map.overview(snapshot()))
@@ -98,9 +98,9 @@ def as_text() -> str:
 
 def as_html() -> str:
     """The progress map for a notebook's cell; readable in light and dark themes."""
-    from grader.lab import progress_map
+    from grader.lab import progress_map, progress_page
 
-    return progress_map.as_html(progress_map.overview(snapshot()))
+    return progress_page.as_html(progress_map.overview(snapshot()))
 
 
 def set_aside() -> list[Path]:

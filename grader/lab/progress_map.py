@@ -1,8 +1,10 @@
-"""The whole course at a glance: what is passed, what is begun, what comes next."""
+"""The whole course as a map: what is passed, what is begun, what comes next; in plain characters.
+
+`progress_page` draws the same map as HTML.
+"""
 
 from __future__ import annotations
 
-import html
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +27,11 @@ class Row:
     attempts: int
     hints: int
     minutes: int
+
+    @property
+    def state(self) -> str:
+        """ "passed", "begun" or "to do"."""
+        return "passed" if self.passed else "begun" if self.attempts else "to do"
 
 
 @dataclass(frozen=True)
@@ -81,35 +88,40 @@ def overview(records: Mapping[str, Mapping[str, Any]]) -> Overview:
     return Overview(tuple(rows))
 
 
-def as_text(course: Overview) -> str:
-    """The map in plain characters that every terminal has: [x] passed, [~] begun, [ ] to do."""
-    lines = [_headline(course)]
-    width = max((len(row.exercise) for row in course.rows), default=0)
-    for notebook, part in course.notebooks():
-        lines += ["", f"{notebook}   {_points(part.points, part.max_points)} points"]
-        for row in part.rows:
-            mark = "x" if row.passed else "~" if row.attempts else " "
-            reached = _points(row.points, row.max_points)
-            lines.append(f"  [{mark}] {row.exercise:<{width}}  {reached:>8}  {row.title}")
-    return "\n".join([*lines, "", _next_step(course), *_kept_aside()])
+_MARKS = {"passed": "x", "begun": "~", "to do": " "}
 
 
-def as_html(course: Overview) -> str:
-    """The map as one piece of HTML without scripts; its colours are the theme's own."""
-    parts = [f"<p><strong>{html.escape(_headline(course))}</strong></p>"]
-    for notebook, part in course.notebooks():
-        share = part.points / part.max_points if part.max_points else 0.0
-        is_next = course.next is not None and course.next.notebook == notebook
-        parts.append(
-            f"<details{' open' if is_next else ''}><summary>{html.escape(notebook)} "
-            f'<progress value="{share:.3f}" max="1" style="vertical-align:middle"></progress> '
-            f"{_points(part.points, part.max_points)} points</summary>"
-            '<table style="margin:.3em 0 .6em 1.2em;border-collapse:collapse">'
-            f"{''.join(_row_html(row) for row in part.rows)}</table></details>"
+def as_text(course: Overview, *, everything: bool = False) -> str:
+    """The map in plain characters that every terminal has, a row a notebook, a box an exercise.
+
+    Below it the exercises of the notebook where the learner is; ``everything``: of all notebooks.
+    """
+    here = course.next.notebook if course.next else None
+    parts = course.notebooks()
+    width = max((len(notebook) for notebook, _ in parts), default=0)
+    boxes = max((len(part.rows) for _, part in parts), default=0)
+    lines = [headline(course), ""]
+    for notebook, part in parts:
+        line = "".join(f"[{_MARKS[row.state]}]" for row in part.rows)
+        reached = f"{points(part.points, part.max_points):>10}"
+        lines.append(
+            f"{'>' if notebook == here else ' '} {notebook:<{width}} {line:<{3 * boxes}} {reached}"
         )
-    notes = [_next_step(course), *_kept_aside()]
-    parts += [f"<p>{html.escape(note)}</p>" for note in notes]
-    return f'<div class="grader-progress" style="max-width:46em">{"".join(parts)}</div>'
+    lines += ["", "[x] passed   [~] begun   [ ] to do   > you are here"]
+    for notebook, part in parts:
+        if everything or notebook == here:
+            lines += ["", f"{notebook}   {points(part.points, part.max_points)} points"]
+            lines += _listed(part)
+    return "\n".join([*lines, "", next_step(course), *kept_aside()])
+
+
+def _listed(part: Overview) -> list[str]:
+    width = max(len(row.exercise) for row in part.rows)
+    return [
+        f"  [{_MARKS[row.state]}] {row.exercise:<{width}}  "
+        f"{points(row.points, row.max_points):>8}  {row.title}"
+        for row in part.rows
+    ]
 
 
 def as_json(course: Overview) -> dict[str, Any]:
@@ -119,39 +131,33 @@ def as_json(course: Overview) -> dict[str, Any]:
         "max_points": course.max_points,
         "passed": course.passed,
         "next": course.next.exercise if course.next else None,
-        "exercises": [vars(row) for row in course.rows],
+        "exercises": [vars(row) | {"state": row.state} for row in course.rows],
     }
 
 
-def _row_html(row: Row) -> str:
-    mark = "✔" if row.passed else "◐" if row.attempts else "○"
-    hints = f"{row.hints} hint{'s' * (row.hints != 1)}" if row.hints else ""
-    cells = (mark, f"<code>{html.escape(row.exercise)}</code>", html.escape(row.title))
-    numbers = (_points(row.points, row.max_points), hints)
-    cell = '<td style="padding:.1em .7em .1em 0;text-align:left;background:none">'
-    return f"<tr>{''.join(f'{cell}{content}</td>' for content in (*cells, *numbers))}</tr>"
-
-
-def _headline(course: Overview) -> str:
+def headline(course: Overview) -> str:
+    """Where the learner stands, in one sentence."""
     return (
-        f"Your progress: {_points(course.points, course.max_points)} points, "
+        f"Your progress: {points(course.points, course.max_points)} points, "
         f"{course.passed} of {len(course.rows)} exercises passed."
     )
 
 
-def _next_step(course: Overview) -> str:
+def next_step(course: Overview) -> str:
+    """What comes next, in one sentence."""
     step = course.next
     if step is None:
         return "Every exercise is passed. Well done!"
     return f"Next: {step.exercise} in {step.notebook} ({step.title}; about {step.minutes} minutes)."
 
 
-def _kept_aside() -> list[str]:
+def kept_aside() -> list[str]:
+    """A sentence for each progress file that could not be read."""
     return [
         f"An unreadable progress file was kept as {path}; its points are not counted here."
         for path in progress.set_aside()
     ]
 
 
-def _points(reached: float, of: float) -> str:
+def points(reached: float, of: float) -> str:
     return f"{reached:.4g} of {of:.4g}"
