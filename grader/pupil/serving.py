@@ -4,6 +4,7 @@
 judge                                               pupil
 ==================================================  =========================================
                                                     {"ready": True}
+{"do": "place", "files": {name: bytes}}             {"placed": True}
 {"do": "run", "number", "source", "wall"}           {"ran": a CellRun's fields}
 {"do": "call", "id", "name", "args", "wall",        {"id": the same, "reply": a Reply's fields}
 "watch_memory"}
@@ -16,6 +17,8 @@ Where the streams come from (a pipe, a socket after a fork) is the caller's affa
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from grader.pupil.frames import one_line
@@ -37,8 +40,19 @@ def serve(questions: BinaryIO, answers: BinaryIO, notebook: Notebook) -> None:
         if question["do"] == "run":
             ran = notebook.run(question["number"], question["source"], question["wall"])
             send(answers, {"ran": dataclasses.asdict(ran)})
+        elif question["do"] == "place":
+            _place(question["files"])
+            send(answers, {"placed": True})
         else:
             _answer(answers, question, notebook)
+
+
+def _place(files: Mapping[str, Any]) -> None:
+    """Put files that belong to the notebook beside it; bytes come as a numpy array of them."""
+    for name, content in files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.tobytes())
 
 
 def _answer(answers: BinaryIO, question: dict[str, Any], notebook: Notebook) -> None:

@@ -1,0 +1,257 @@
+"""Strangers' notebooks, locked in: one warm fork-server, one forked and shut-in process a notebook.
+
+============  ======================================================================================
+full          a world of its own by bubblewrap (namespaces: files, processes, network, users), a
+              private file system for each notebook, limits, seccomp, and Landlock at the kernel's level
+container     Landlock, seccomp and limits, without namespaces, which containers often deny: for a
+              container that is thrown away after one submission
+none          a process like any other, as you: for one's own class at one's own risk
+============  ======================================================================================
+
+Less than was asked for is refused before any stranger's code runs. The process that judges never
+forks; threads of it may hold one pupil each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import queue
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from grader.judge import layers as found_layers
+from grader.judge import sandbox_paths, sandbox_server
+from grader.judge.layers import Layers
+from grader.judge.remote import ProcessPupil, PupilNotStarted, RemotePupil
+from grader.judge.remote_connection import Connection, Gone, Interrupted
+from grader.judge.sandbox_server import Server, ServerFailed
+from grader.pupil.confinement import Confinement, Request
+from grader.pupil.wire import WireError
+
+MEMORY_MIB = 4096
+SCRATCH_MIB = 64
+MOST_THREADS = 256
+_PLACING = 30.0
+
+
+class Isolation(enum.StrEnum):
+    """How strangers' notebooks are kept in."""
+
+    FULL = "full"
+    CONTAINER = "container"
+    NONE = "none"
+
+
+class SandboxUnavailable(RuntimeError):
+    """This system can't lock strangers' notebooks in; the message says what to do about it."""
+
+
+class Sandbox:
+    """``with Sandbox() as sandbox:`` then ``with sandbox.pupil(cells) as pupil:``, from any thread.
+
+    jobs: how many pupils there may be at once; one more waits for a place
+    Raises SandboxUnavailable.
+    """
+
+    def __init__(
+        self,
+        isolation: Isolation = Isolation.FULL,
+        *,
+        jobs: int = 1,
+        _layers: Layers | None = None,
+    ) -> None:
+        self._isolation, self._jobs = Isolation(isolation), jobs
+        self._places: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for place in range(jobs):
+            self._places.put(place)
+        self._server: Server | None = None
+        self._starting = threading.Lock()
+        self._closing = contextlib.ExitStack()
+        self._layers = _layers or Layers.found()
+        if self._isolation is not Isolation.NONE:
+            missing = self._layers.missing(container=self._isolation is Isolation.CONTAINER)
+            if missing:
+                raise SandboxUnavailable(_refusal(self._isolation, missing))
+
+    def __enter__(self) -> Self:
+        if self._isolation is not Isolation.NONE:
+            try:
+                self._open(MEMORY_MIB, 60).kill()  # the whole lock, tried once
+            except PupilNotStarted as error:
+                self.close()
+                raise SandboxUnavailable(_refusal(self._isolation, [str(error)])) from None
+            except SandboxUnavailable:
+                self.close()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the server and every pupil in it."""
+        with self._starting:
+            if self._server is not None:
+                self._server.close()
+                self._server = None
+            self._closing.close()
+
+    @contextlib.contextmanager
+    def pupil(
+        self,
+        cells: Sequence[tuple[int, str]],
+        *,
+        wall: float = 300.0,
+        memory_mib: int = MEMORY_MIB,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Iterator[RemotePupil]:
+        """A notebook with its cells run, as ``RemotePupil``.
+
+        wall: seconds for all the cells; memory_mib: for the process beyond what is warm
+        files: what the notebook may read beside it, by relative path
+        Raises PupilNotStarted where we broke down, ValueError for a path that leads elsewhere.
+        """
+        beside = {_inside(name): content for name, content in (files or {}).items()}
+        if self._isolation is Isolation.NONE:
+            with tempfile.TemporaryDirectory(
+                prefix="grader-", ignore_cleanup_errors=True
+            ) as folder:
+                for name, content in beside.items():
+                    path = Path(folder, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+                with ProcessPupil(
+                    cells, wall=wall, memory_mib=memory_mib, folder=folder
+                ) as spawned:
+                    yield spawned
+            return
+
+        def connect() -> Connection:
+            child = self._open(memory_mib, _cpu_seconds(wall))
+            return _with_files(child, beside)
+
+        with RemotePupil(cells, connect, wall=wall) as pupil:
+            yield pupil
+
+    def _open(self, memory_mib: int, cpu_seconds: int) -> Connection:
+        """A locked process; where the server turns out to be dead, from a new one."""
+        broken: Interrupted | None = None
+        for _ in range(2):
+            server = self._running()
+            place = self._places.get()
+            request = Request(place, memory_mib, cpu_seconds)
+            try:
+                return server.open(request, _giving_back(self._places, place))
+            except Interrupted as error:
+                broken = error
+                server.close()
+        raise PupilNotStarted(f"The sandbox broke down twice. {broken}")
+
+    def _running(self) -> Server:
+        with self._starting:
+            if self._server is None or not self._server.alive:
+                if self._server is not None:
+                    self._server.close()
+                self._server = self._start()
+            return self._server
+
+    def _start(self) -> Server:
+        seen = sandbox_paths.visible()
+        try:
+            if self._isolation is Isolation.FULL:
+                return self._start_full(seen)
+            return self._start_in_container(seen)
+        except ServerFailed as error:
+            raise SandboxUnavailable(_refusal(self._isolation, [str(error)])) from None
+
+    def _start_full(self, seen: sandbox_paths.Visible) -> Server:
+        program = self._layers.bubblewrap
+        assert program is not None
+        world = sandbox_server.bubblewrap_arguments(program, seen, self._jobs, SCRATCH_MIB)
+        confinement = self._confinement(
+            sandbox_server.readable_in_bubblewrap(seen), [], sandbox_server.SCRATCH
+        )
+        environment = sandbox_server.python_environment(sandbox_server.HOME, sandbox_server.SCRATCH)
+        return Server([*world, *sandbox_server.python_command()], environment, confinement)
+
+    def _start_in_container(self, seen: sandbox_paths.Visible) -> Server:
+        scratch = tempfile.mkdtemp(prefix="grader-sandbox-")
+        self._closing.callback(shutil.rmtree, scratch, ignore_errors=True)
+        for place in range(self._jobs):
+            os.mkdir(os.path.join(scratch, str(place)))
+        readable, listable = seen.siblings()
+        confinement = self._confinement(
+            [*map(str, readable), *sandbox_paths.DEVICES, *sandbox_paths.OF_PROC],
+            list(map(str, listable)),
+            scratch,
+        )
+        home = str(sandbox_paths.PACKAGE.parent)
+        environment = sandbox_server.python_environment(home, scratch)
+        return Server(sandbox_server.python_command(), environment, confinement)
+
+    def _confinement(self, readable: list[str], listable: list[str], scratch: str) -> Confinement:
+        from grader.pupil import syscalls
+
+        full = self._isolation is Isolation.FULL
+        return Confinement(
+            readable=tuple(readable),
+            listable=tuple(listable),
+            scratch=scratch,
+            own_mounts=full and self._layers.nested,
+            landlock=self._layers.landlock,
+            seccomp=syscalls.program().hex(),
+            scratch_mib=SCRATCH_MIB,
+            processes=MOST_THREADS if full and found_layers.counts_own_processes() else 0,
+        )
+
+
+def _giving_back(places: queue.SimpleQueue[int], place: int) -> Callable[[], None]:
+    return lambda: places.put(place)
+
+
+def _with_files(child: Connection, files: Mapping[str, bytes]) -> Connection:
+    """Put the files beside the notebook before any of its code runs. Raises PupilNotStarted."""
+    if not files:
+        return child
+    content = {name: np.frombuffer(data, dtype=np.uint8) for name, data in files.items()}
+    try:
+        child.ask({"do": "place", "files": content}, _PLACING)
+    except (Gone, WireError, ValueError) as error:
+        child.kill()
+        raise PupilNotStarted(
+            f"The files beside the notebook could not be placed. {error}"
+        ) from None
+    return child
+
+
+def _inside(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        raise ValueError(f"{name!r} is no path of a file beside the notebook.")
+    return str(path)
+
+
+def _cpu_seconds(wall: float) -> int:
+    """A last resort, far beyond what the deadlines leave: cells, then every exercise's budget."""
+    return int(4 * wall) + 600
+
+
+def _refusal(isolation: Isolation, missing: list[str]) -> str:
+    listed = "\n".join(f"  - {sentence}" for sentence in missing)
+    return (
+        f"This system can't lock notebooks in (isolation {isolation}). What is missing:\n{listed}"
+    )

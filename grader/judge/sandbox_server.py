@@ -1,0 +1,242 @@
+"""The fork-server as the judge holds it: started once, inside bubblewrap where that is the level."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from grader.judge.remote_connection import TO_DIE, Connection, Gone, Interrupted
+from grader.judge.remote_process import how_it_ended, last_words
+from grader.judge.sandbox_paths import DEVICES, OF_PROC, PACKAGE, Visible
+from grader.pupil.confinement import MIB, Confinement, Request
+from grader.pupil.reply import Outcome
+
+LONGEST_PACKET = 2**18
+TO_START = 60.0  # seconds for one notebook's process; milliseconds, where the machine isn't busy
+SCRATCH = "/scratch"
+HOME = "/pupil"  # where ``grader`` lies in the sandbox
+_MODULE = "grader.pupil.forkserver"
+
+
+class ServerFailed(RuntimeError):
+    """The server didn't come up; the message holds its last words."""
+
+
+class Server:
+    """A running fork-server. Raises ServerFailed.
+
+    arguments: what to run, which gets the number of a descriptor as its last argument
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        confinement: Confinement,
+        wall: float = 180.0,
+    ) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
+        self._ended = threading.Event()
+        started: list[subprocess.Popen[bytes] | OSError] = []
+        up = threading.Event()
+
+        def keep() -> None:
+            """The thread that starts bubblewrap has to outlive it: its end would be bubblewrap's."""
+            try:
+                started.append(_spawn(arguments, environment, theirs, self._complaints))
+            except OSError as error:
+                started.append(error)
+                up.set()
+                return
+            up.set()
+            cast(subprocess.Popen[bytes], started[0]).wait()
+            self._ended.set()
+
+        threading.Thread(target=keep, daemon=True).start()
+        up.wait()
+        theirs.close()
+        if isinstance(started[0], OSError):
+            self._control.close()
+            raise ServerFailed(f"{arguments[0]} could not be started: {started[0]}")
+        self._process = started[0]
+        self._greet(confinement, wall)
+
+    def _greet(self, confinement: Confinement, wall: float) -> None:
+        self._control.settimeout(wall)
+        try:
+            self._control.send(confinement.to_json())
+            self.facts = json.loads(self._control.recv(LONGEST_PACKET))
+        except (OSError, ValueError) as error:
+            self.close()
+            said = self._last_words() or f" ({type(error).__name__})"
+            raise ServerFailed(f"The sandbox did not start.{said}") from None
+        self._control.settimeout(None)
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended.is_set()
+
+    def open(self, request: Request, release: Callable[[], None]) -> Child:
+        """A locked process for one notebook. Raises PupilNotStarted, Interrupted where we broke down.
+
+        release: called once the process is gone
+        """
+        ours, conversation = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        report, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with conversation, theirs:
+            try:
+                socket.send_fds(
+                    self._control, [request.to_json()], [conversation.fileno(), theirs.fileno()]
+                )
+            except OSError as error:
+                ours.close()
+                report.close()
+                release()
+                raise Interrupted(f"The sandbox is gone ({error}).") from None
+        child = Child(ours, report, release)
+        child.wait_until_ready(TO_START)
+        return child
+
+    def close(self) -> None:
+        """End the server and every process in it."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        if not self._ended.wait(TO_DIE):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._ended.wait(TO_DIE)
+        self._control.close()
+
+    def _last_words(self) -> str:
+        self._complaints.seek(0)
+        return last_words(self._complaints.read(100_000))
+
+
+class Child(Connection):
+    """One notebook's locked process."""
+
+    def __init__(
+        self, conversation: socket.socket, report: socket.socket, release: Callable[[], None]
+    ) -> None:
+        self._conversation, self._report, self._release = conversation, report, release
+        self._end: Gone | Interrupted | None = None
+        self._killed = False
+        super().__init__(
+            cast(BinaryIO, conversation.makefile("wb", buffering=0)),
+            cast(BinaryIO, conversation.makefile("rb", buffering=0)),
+        )
+
+    def _ended(self) -> Gone | Interrupted:
+        if self._end is None:
+            self._end = self._hear()
+        return self._end
+
+    def _hear(self) -> Gone | Interrupted:
+        """What the server says of the end; it says nothing while the process still runs."""
+        self._report.settimeout(TO_DIE)
+        try:
+            said = self._report.recv(LONGEST_PACKET)
+        except TimeoutError:
+            return Gone(Outcome.CRASHED, "Your code closed the connection to the grader.")
+        except OSError:
+            said = b""
+        if not said:
+            return Interrupted("The sandbox broke down.")
+        return how_it_ended(int(json.loads(said)["status"]))
+
+    def kill(self) -> None:
+        if self._killed:
+            return
+        self._killed = True
+        with contextlib.suppress(OSError):
+            self._report.shutdown(socket.SHUT_WR)  # which the server takes for the order to kill
+        self._ended()
+        with contextlib.suppress(OSError):
+            self._conversation.shutdown(socket.SHUT_RDWR)
+        self._join()
+        for one in (self._questions, self._answers, self._conversation, self._report):
+            with contextlib.suppress(OSError):
+                one.close()
+        self._release()
+
+
+def _spawn(
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    control: socket.socket,
+    complaints: IO[bytes],
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*arguments, str(control.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=complaints,
+        env=environment,
+        cwd="/",
+        pass_fds=[control.fileno()],
+        start_new_session=True,
+    )
+
+
+def python_command() -> list[str]:
+    return [sys.executable, "-P", "-s", "-m", _MODULE]
+
+
+def python_environment(home: str, scratch: str) -> dict[str, str]:
+    """All that the server finds in its environment: nothing of the judge's."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "IPYTHONDIR": scratch,
+        "MPLCONFIGDIR": scratch,
+        "MPLBACKEND": "Agg",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": home,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def bubblewrap_arguments(program: Path, seen: Visible, jobs: int, scratch_mib: int) -> list[str]:
+    """The whole world of the sandbox, everything read-only but the scratch folder."""
+    world = [
+        # not as root: a process that is root here may not pass that on to a namespace of its own
+        "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+        "--proc", "/proc",
+    ]  # fmt: skip
+    for path in seen.libraries:
+        if path.is_symlink():
+            world += ["--symlink", os.readlink(path), str(path)]
+        else:
+            world += ["--ro-bind", str(path), str(path)]
+    executable = Path(sys.executable)
+    if executable.resolve() != executable:
+        world += ["--symlink", str(executable.resolve()), str(executable)]
+    for path in seen.hidden:
+        world += ["--tmpfs", str(path), "--remount-ro", str(path)]
+    for piece in seen.pieces:
+        world += ["--ro-bind", str(piece), f"{HOME}/grader/{piece.relative_to(PACKAGE)}"]
+    for device in DEVICES:
+        world += ["--dev-bind", device, device]
+    for place in (SCRATCH, *(f"{SCRATCH}/{slot}" for slot in range(jobs))):
+        world += ["--size", str(scratch_mib * MIB), "--tmpfs", place]
+    if not any(path.is_relative_to("/tmp") for path in seen.libraries):
+        world += ["--symlink", SCRATCH, "/tmp"]
+    return [str(program), *world, "--remount-ro", "/", "--"]
+
+
+def readable_in_bubblewrap(seen: Visible) -> list[str]:
+    return [*map(str, seen.libraries), HOME, *DEVICES, *OF_PROC]
