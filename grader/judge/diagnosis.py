@@ -7,7 +7,7 @@ questions, and it must answer (or fail) as the learner did in every case.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,8 +124,7 @@ def _does_the_same(exercise: Exercise, mistake: Mistake, asked: Sequence[Asked])
 
 def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
     if mistake.signature is not None and one.value is not None:
-        readable = not beyond_arithmetic(one.value)
-        return one.right or (readable and bool(mistake.signature(one.value, one.case)))
+        return one.right or _has_signature(mistake.signature, one)
     try:
         raw = mistake.answer(*clone(one.case.args))
     except Exception as error:
@@ -145,6 +144,15 @@ def _same_case(exercise: Exercise, mistake: Mistake, one: Asked) -> bool:
     slack = max(one.atol, tolerance(wrong, wrong))
     mine, theirs = _without_shared_nan(one.value, wrong)
     return bool(exercise.compare.same(mine, theirs, slack, one.case))
+
+
+def _has_signature(signature: Callable[[Any, Case], bool], one: Asked) -> bool:
+    try:
+        return bool(signature(one.value, one.case))
+    except Exception:
+        if not beyond_arithmetic(one.value):
+            raise
+        return False
 
 
 def _without_shared_nan(mine: Any, theirs: Any) -> tuple[Any, Any]:

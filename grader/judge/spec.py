@@ -42,6 +42,7 @@ class Mistake:
     same_as: names of mistakes of this exercise that no case can tell from this one
     signature: where one wrong function can't stand for all (property exercises):
         (answer as read, case) → is it this mistake? Used beside ``answer``, which tests still call.
+        It also meets NaN and infinities, so no decomposition may be computed in it.
     """
 
     name: str

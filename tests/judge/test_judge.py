@@ -269,7 +269,9 @@ def test_numbers_that_break_our_arithmetic_are_wrong_and_not_our_fault(number: f
         assert value.isfinite().all(), "LAPACK would take the process down"
         return bool(torch.linalg.eigvals(value @ value.mT).abs().max() <= 1.0)
 
-    steep = Mistake("steep", scores, "steep", signature=lambda value, case: only_zero(value) == 7)
+    steep = Mistake(
+        "steep", scores, "steep", signature=lambda value, case: math.ceil(value.sum()) == 7
+    )
     exercise = dataclasses.replace(EXERCISE, compare=Property(only_zero), mistakes=(steep,))
     verdict = verdict_on(
         lambda x, Q, K: torch.full((len(x), len(x)), number, dtype=torch.float64), exercise
