@@ -18,6 +18,7 @@ _HOME = {
     "induction_workshop": "workshop_widget",
     "phase_change": "phase_widget",
     "attention_viewer": "attention_widget",
+    "composition_map": "composition_widget",
     "path_explorer": "path_widget",
     "skip_trigrams": "skip_trigram_widget",
 }
