@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from grader import exercises
 from grader.classroom.submission import NotebookUnreadable, Submission, read
@@ -21,9 +22,17 @@ from grader.judge.remote import ProcessPupil, PupilNotStarted
 from grader.judge.saying import grader_error
 from grader.judge.spec import Exercise
 from grader.judge.verdict import Status, Verdict
+from grader.pupil.reply import Pupil
 from grader.pupil.runs import CellRun
 
-__all__ = ["NotebookResult", "NotebookUnreadable", "check_notebook"]
+__all__ = [
+    "NotebookPupil",
+    "NotebookResult",
+    "NotebookUnreadable",
+    "check_notebook",
+    "judge_notebook",
+    "memory_for",
+]
 
 MEMORY_MIB = 4096
 
@@ -66,6 +75,13 @@ class NotebookResult:
         }
 
 
+class NotebookPupil(Pupil, Protocol):
+    """A pupil that has run a notebook's cells; ``runs`` says what became of each."""
+
+    @property
+    def runs(self) -> list[CellRun]: ...
+
+
 def check_notebook(path: str | os.PathLike[str], *, seed: int | None = None) -> NotebookResult:
     """Run the notebook in a process of its own and judge all its exercises.
 
@@ -77,26 +93,46 @@ def check_notebook(path: str | os.PathLike[str], *, seed: int | None = None) -> 
     pupil = ProcessPupil(
         submission.cells,
         folder=submission.path.resolve().parent,
-        memory_mib=max([MEMORY_MIB, *(exercise.budget.memory_mib for exercise in asked)]),
+        memory_mib=memory_for(asked),
     )
+    return judge_notebook(
+        submission, pupil, asked, lambda exercise: fresh_seed() if seed is None else seed
+    )
+
+
+def memory_for(asked: Sequence[Exercise]) -> int:
+    """MiB that a notebook's process may take: what its most demanding exercise allows, or more."""
+    return max([MEMORY_MIB, *(exercise.budget.memory_mib for exercise in asked)])
+
+
+def judge_notebook(
+    submission: Submission,
+    pupil: AbstractContextManager[NotebookPupil],
+    asked: Sequence[Exercise],
+    seed_of: Callable[[Exercise], int],
+) -> NotebookResult:
+    """Judge what was ``asked`` of a notebook that ``pupil`` runs, wherever that is.
+
+    A pupil that can't be started is the grader's fault: PupilNotStarted becomes GRADER_ERROR.
+    """
+    seeds = {exercise.name: seed_of(exercise) for exercise in asked}
+    runs: list[CellRun] = []
     try:
-        with pupil:
-            judged = [judge(exercise, pupil, seed) for exercise in asked]
+        with pupil as opened:
+            judged = [judge(exercise, opened, seeds[exercise.name]) for exercise in asked]
+            runs = list(opened.runs)
     except PupilNotStarted as error:
-        judged = [
-            grader_error(exercise, error, fresh_seed() if seed is None else seed, 0.0)
-            for exercise in asked
-        ]
-    runs = {run.number: run for run in pupil.runs}
+        judged = [grader_error(exercise, error, seeds[exercise.name], 0.0) for exercise in asked]
+    by_number = {run.number: run for run in runs}
     return NotebookResult(
         path=submission.path,
         notebook=submission.notebook,
         edition=submission.edition,
         verdicts=tuple(
-            _explained(verdict, exercise, submission, runs)
+            _explained(verdict, exercise, submission, by_number)
             for verdict, exercise in zip(judged, asked, strict=True)
         ),
-        cell_errors=tuple(run for run in pupil.runs if run.error),
+        cell_errors=tuple(run for run in runs if run.error),
         notes=submission.notes,
     )
 

@@ -9,9 +9,13 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(
+    path: Path, content: str | bytes, *, mode: int = 0o666, lasting: bool = True
+) -> None:
     """Put ``content`` at ``path`` (text as UTF-8): all of it or nothing, whatever dies meanwhile.
 
+    mode: who may read and write a new file; the user's umask takes away from it
+    lasting: wait until it is on the disk; False for what can be made again after a power cut
     Raises OSError; the file that was there is then as it was.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -19,11 +23,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
         with open(handle, "wb") as file:
             file.write(content.encode("utf-8") if isinstance(content, str) else content)
             file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave an empty file behind the rename
+            if lasting:
+                os.fsync(file.fileno())  # else a power cut may leave an empty file in its place
         if path.exists():
             os.chmod(name, path.stat().st_mode)
         else:
-            os.chmod(name, 0o666 & ~_umask())
+            os.chmod(name, mode & ~_umask())
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
