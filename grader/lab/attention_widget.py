@@ -5,29 +5,37 @@
 
 from __future__ import annotations
 
-import io
-from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 import ipywidgets as w
-import matplotlib
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.image import imsave
 from torch import Tensor
 
 from grader.lab.attention_picture import attention_overview
 from grader.lab.attention_reading import Attention, habits, read_attention, strongest
-from grader.lab.picture_style import ATTENTION, FUTURE
-from grader.lab.widget_base import Explorer, head_picker, in_words, transformer
-from grader.lab.widget_html import Markup, heat_table, html_table, label, shade
-from grader.lab.widget_text import Text, as_typed, default_text, read_text, token_labels, typed_text
+from grader.lab.widget_base import Explorer, head_picker, in_words, text_field, transformer
+from grader.lab.widget_html import (
+    Markup,
+    heat_table,
+    html_table,
+    label,
+    shade,
+    thumbnail,
+    token_strip,
+)
+from grader.lab.widget_text import (
+    Text,
+    as_typed,
+    given_or_default,
+    read_text,
+    token_labels,
+    typed_text,
+)
 from grader.transformer import Transformer
 
-TEXT = "def get(self, name):\n    return self.name\n\ndef set(self, name):"
 _MOST_CELLS = 40  # tokens whose pattern still goes into the page cell by cell
 _MOST_TITLES = 120  # tokens that each explain themselves on hovering
 _TOP = 3
@@ -53,10 +61,7 @@ class AttentionViewer(Explorer):
         self, model: Transformer, text: str | Tensor | Sequence[int], head: tuple[int, int]
     ) -> None:
         self.model = model
-        self.text = w.Text(
-            description="text", continuous_update=False,
-            layout=w.Layout(flex="1 1 420px", width="auto"), style={"description_width": "40px"},
-        )  # fmt: skip
+        self.text = text_field()
         self.head = head_picker(model, chosen=head)
         self.token = w.Dropdown(description="token", layout=w.Layout(width="210px"))
         self.weigh = w.Checkbox(
@@ -83,7 +88,7 @@ class AttentionViewer(Explorer):
         )
         self.read: Text
         self.attention: Attention
-        given = text if not isinstance(text, str) or text else default_text(model, TEXT)
+        given = given_or_default(model, text)
         self._take(read_text(model, given))
         self.text.value = as_typed(model, given)
         self.watch(self._retake, self.text)
@@ -137,20 +142,14 @@ class AttentionViewer(Explorer):
     def _shaded_text(self) -> str:
         """The text, each token shaded by its weight in the chosen token's row."""
         shown, dst = self._shown(), int(self.token.value)
-        row, most = shown[dst], float(shown[dst].max()) if self.weigh.value else 1.0
-        pieces = []
-        for src, name in enumerate(self.read.labels):
-            weight = float(row[src])
-            ahead, chosen = src > dst, src == dst
-            kind = "lab-token" + (" lab-chosen" if chosen else "") + (" lab-ahead" if ahead else "")
-            style = "" if ahead else f"style='{shade(weight / (most or 1.0))}'"
-            amount = "" if ahead or weight < 0.005 else f"{weight:.2f}"
-            title = f"title='{escape(self._titles[src])}'" if self._titles else ""
-            pieces.append(
-                f"<span class='{kind}' {title}><span {style}>{label(name)}</span>"
-                f"<small>{amount}</small></span>"
-            )
-        return f"<div class='lab-text' role='group' aria-label='text'>{''.join(pieces)}</div>"
+        most = float(shown[dst].max()) if self.weigh.value else 1.0
+        seen = shown[dst, : dst + 1].tolist()
+        ahead = len(self.read.labels) - len(seen)
+        return token_strip(
+            self.read.labels, [shade(weight / (most or 1.0)) for weight in seen] + [""] * ahead,
+            [f"{weight:.2f}" if weight >= 0.005 else "" for weight in seen] + [""] * ahead,
+            titles=self._titles, chosen=dst,
+        )  # fmt: skip
 
     def _explain(self) -> list[str]:
         """For each token where it looks and what the head moves to it; nothing for a long text."""
@@ -243,13 +242,3 @@ class AttentionViewer(Explorer):
         return html_table(
             ["source", "attention", "× size", "raises most (logits)"], rows, caption=caption
         )
-
-
-def thumbnail(weights: Any, darkest: float = 1.0) -> str:
-    """A pattern (dst, src) as the source of an image: a pixel an entry, the future grey."""
-    numbers = np.asarray(weights, dtype=np.float64)
-    colors = matplotlib.colormaps[ATTENTION](numbers / (darkest or 1.0))
-    colors[np.triu(np.ones(numbers.shape, bool), 1)] = matplotlib.colors.to_rgba(FUTURE)
-    with io.BytesIO() as file:
-        imsave(file, colors, format="png")
-        return f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"

@@ -17,19 +17,18 @@ from torch import Tensor
 from grader.circuits.paths import Path
 from grader.lab.path_picture import path_picture
 from grader.lab.path_sums import Paths, path_name, read_paths
-from grader.lab.widget_base import CannotShow, Explorer, in_words, transformer
-from grader.lab.widget_html import Markup, html_table, label, shade
+from grader.lab.widget_base import CannotShow, Explorer, in_words, text_field, transformer
+from grader.lab.widget_html import Markup, html_table, shade, token_strip
 from grader.lab.widget_text import (
     Text,
     as_typed,
-    default_text,
+    given_or_default,
     read_text,
     token_labels,
     typed_text,
 )
 from grader.transformer import Transformer
 
-TEXT = "def get(self, name):\n    return self.name\n\ndef set(self, name):"
 _MOST_PATHS = 200  # switches that a page can hold
 _TOP = 6
 _GROUPS: dict[str, Callable[[Path], bool]] = {
@@ -57,17 +56,14 @@ class PathExplorer(Explorer):
     def __init__(self, model: Transformer, text: str | Tensor | Sequence[int]) -> None:
         self.model = model
         self._check_size()
-        self.text = w.Text(
-            description="text", continuous_update=False,
-            layout=w.Layout(flex="1 1 420px", width="auto"), style={"description_width": "40px"},
-        )  # fmt: skip
+        self.text = text_field()
         self.token = w.Dropdown(
             description="after token", layout=w.Layout(width="230px"),
             style={"description_width": "80px"},
         )  # fmt: skip
         self._losses, self._sum = w.HTML(), w.HTML()
         self._tokens, self._next, self._shares = w.HTML(), w.HTML(), w.HTML()
-        given = text if not isinstance(text, str) or text else default_text(model, TEXT)
+        given = given_or_default(model, text)
         self.read: Text = read_text(model, given)
         self.paths: Paths = read_paths(model, self.read.tokens)
         self.switches = {
@@ -211,21 +207,18 @@ class PathExplorer(Explorer):
     def _token_losses(self, losses: Tensor) -> str:
         """The text, each token with the loss of predicting it; darker where it is larger."""
         names = self.read.labels
-        pieces = [f"<span class='lab-token'><span>{label(names[0])}</span><small>–</small></span>"]
         worst = max(float(losses.max()), self._levels["no path: a uniform guess"])
-        for i, (now, model) in enumerate(zip(losses.tolist(), self._all.tolist(), strict=True)):
-            title = escape(
-                f"loss of predicting “{names[i + 1]}” after “{names[i]}”: {now:.3f}, all paths {model:.3f}"
-            )
-            pieces.append(
-                f"<span class='lab-token' title='{title}'>"
-                f"<span style='{shade(now / worst)}'>{label(names[i + 1])}</span>"
-                f"<small>{now:.2f}</small></span>"
-            )
-        return (
-            "<div class='lab-caption'>loss on each token, in nats</div>"
-            f"<div class='lab-text' role='group' aria-label='text'>{''.join(pieces)}</div>"
-        )
+        now, model = losses.tolist(), self._all.tolist()
+        titles = [
+            f"loss of predicting “{name}” after “{before}”: {loss:.3f}, all paths {whole:.3f}"
+            for before, name, loss, whole in zip(names, names[1:], now, model, strict=False)
+        ]
+        strip = token_strip(
+            names, ["", *(shade(loss / worst) for loss in now)],
+            ["–", *(f"{loss:.2f}" for loss in now)],
+            titles=["nothing comes before it", *titles],
+        )  # fmt: skip
+        return f"<div class='lab-caption'>loss on each token, in nats</div>{strip}"
 
     def _target(self, position: int) -> str:
         return token_labels(self.model, [self.paths.target(position)])[0]

@@ -229,6 +229,14 @@ def head_picker(
     )
 
 
+def text_field() -> w.Widget:
+    """A line to type the model's text into; it counts when the reader leaves it or presses Enter."""
+    return w.Text(
+        description="text", continuous_update=False,
+        layout=w.Layout(flex="1 1 420px", width="auto"), style={"description_width": "40px"},
+    )  # fmt: skip
+
+
 def words_picture(title: str, message: str) -> Figure:
     """A picture of a title and a sentence, for what has no picture of its own."""
     figure, grid = picture(7.0, 1.1)

@@ -16,8 +16,9 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.image import imsave
 
 from grader.lab.picture_style import ATTENTION, FUTURE, ink_on, legible
 
@@ -52,7 +53,6 @@ STYLE_SHEET = """<style>
 .lab-token > span {padding: 1px 3px; border-radius: 2px; white-space: pre;}
 .lab-token small {font-size: 10px; min-height: 13px;}
 .lab-token.lab-chosen > span {outline: 2px solid var(--jp-ui-font-color1, #24292f); font-weight: 700;}
-.lab-ahead {opacity: 0.75;}
 .lab-caption, .lab-name {font-size: 12px; color: var(--jp-ui-font-color1, #24292f);}
 .lab-caption {font-weight: 600;}
 .lab-heads {display: grid; gap: 6px; margin-bottom: 6px;}
@@ -150,9 +150,43 @@ def heat_table(
     )
 
 
+def token_strip(
+    labels: Sequence[Any],
+    styles: Sequence[str],
+    numbers: Sequence[str],
+    *,
+    titles: Sequence[str] | None = None,
+    chosen: int | None = None,
+) -> str:
+    """A text as its tokens in a row that breaks, a number below each.
+
+    styles: of each token's background, "" for none (`shade`); titles: what hovering each says
+    chosen: a token that is framed
+    """
+    pieces = []
+    for i, (name, style, number) in enumerate(zip(labels, styles, numbers, strict=True)):
+        kind = "lab-token lab-chosen" if i == chosen else "lab-token"
+        title = f" title='{escape(titles[i])}'" if titles else ""
+        pieces.append(
+            f"<span class='{kind}'{title}><span style='{style}'>{label(name)}</span>"
+            f"<small>{escape(number)}</small></span>"
+        )
+    return f"<div class='lab-text' role='group' aria-label='text'>{''.join(pieces)}</div>"
+
+
 def shade(share: float, cmap: str = ATTENTION) -> str:
     """The style of a cell that holds ``share``, between 0 and 1, of the strongest colour."""
     return _shades(cmap)[round(min(max(share, 0.0), 1.0) * (_STEPS - 1))]
+
+
+def thumbnail(pattern: Any, darkest: float = 1.0) -> str:
+    """A pattern (dst, src) as the source of an image: a pixel an entry, the future grey."""
+    numbers = np.asarray(pattern, dtype=np.float64)
+    colors = matplotlib.colormaps[ATTENTION](numbers / (darkest or 1.0))
+    colors[np.triu(np.ones(numbers.shape, bool), 1)] = to_rgba(FUTURE)
+    with io.BytesIO() as file:
+        imsave(file, colors, format="png")
+        return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def picture_html(figure: Figure, words: str, *, dpi: int = 144) -> str:

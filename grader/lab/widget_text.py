@@ -16,6 +16,8 @@ from torch import Tensor
 from grader.lab.widget_base import CannotShow
 from grader.transformer import Transformer
 
+TEXT = "def get(self, name):\n    return self.name\n\ndef set(self, name):"
+
 
 @dataclass(frozen=True)
 class Text:
@@ -26,13 +28,16 @@ class Text:
     note: str = ""
 
 
-def default_text(model: Transformer, text: str) -> str:
-    """``text`` for a model with a tokenizer; else a few ids of its vocabulary, twice over."""
-    if model.tokenizer is not None:
+def given_or_default(
+    model: Transformer, text: str | Tensor | Sequence[int]
+) -> str | Tensor | Sequence[int]:
+    """The text; for an empty string `TEXT`, or without a tokenizer a few ids, twice over."""
+    if not isinstance(text, str) or text:
         return text
+    if model.tokenizer is not None:
+        return TEXT
     period = max(1, min(6, model.d_vocab, model.n_ctx // 2))
-    ids = [(7 * i + 3) % model.d_vocab for i in range(period)]
-    return " ".join(map(str, ids * 2))
+    return " ".join(str((7 * i + 3) % model.d_vocab) for i in [*range(period), *range(period)])
 
 
 def read_text(model: Transformer, text: str | Tensor | Sequence[int], *, least: int = 2) -> Text:
