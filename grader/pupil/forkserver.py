@@ -40,8 +40,7 @@ class Server:
         self._confinement = Confinement.from_json(control.recv(LONGEST_PACKET))
         lockdown.prepare()
         self._own_mounts = self._confinement.own_mounts and scratch.can_mount(self._confinement)
-        if not (self._own_mounts or self._confinement.landlock):
-            raise RuntimeError("neither own mounts nor Landlock keep the notebooks' files apart")
+        scratch.require_apart(self._confinement, self._own_mounts)
         self._notebook = warming.warm()
         self._watched = selectors.DefaultSelector()
 
@@ -59,12 +58,13 @@ class Server:
             os._exit(0)
         conversation, report = (socket.socket(fileno=one) for one in descriptors)
         request = Request.from_json(packet)
+        folder = scratch.folder(self._confinement, request, self._own_mounts)
         if not self._own_mounts:
-            scratch.empty(self._folder(request))
+            scratch.empty(folder)
         warming.alone()
         process = os.fork()
         if process == 0:
-            self._become(conversation.detach(), request)
+            self._become(conversation.detach(), request, folder)
         conversation.close()
         self._watch(process, report)
 
@@ -87,19 +87,15 @@ class Server:
         self._watched.register(handle, selectors.EVENT_READ, ended)
         self._watched.register(report, selectors.EVENT_READ, closed)
 
-    def _folder(self, request: Request) -> str:
-        root = self._confinement.scratch
-        return root if self._own_mounts else os.path.join(root, str(request.slot))
-
-    def _become(self, conversation: int, request: Request) -> NoReturn:
+    def _become(self, conversation: int, request: Request, folder: str) -> NoReturn:
         """In the fork: become the notebook's process. Never returns."""
         try:
             _keep_only(conversation)
             _go_first()
             if self._own_mounts:
                 scratch.mount_own(self._confinement)
-            _settle(self._folder(request))
-            lockdown.lock_down(self._confinement, request, self._folder(request))
+            _settle(folder)
+            lockdown.lock_down(self._confinement, request, folder)
             _reseed()
             os.dup2(0, 2)  # until here, stderr tells the judge why a start failed
         except BaseException:

@@ -117,7 +117,7 @@ def _prove() -> None:
     for what, attempt in attempts.items():
         try:
             attempt()
-        except OSError:
+        except (OSError, ValueError):  # the second is Python's word for a limit that stays
             continue
         raise NotLocked(f"The sandbox isn't shut: the process could {what}.")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from grader.pupil import kernel
-from grader.pupil.confinement import Confinement
+from grader.pupil.confinement import Confinement, Request
 
 
 def mount_own(confinement: Confinement) -> None:
@@ -36,6 +36,21 @@ def can_mount(confinement: Confinement) -> bool:
             os._exit(1)
         os._exit(0)
     return os.waitpid(process, 0)[1] == 0
+
+
+def require_apart(confinement: Confinement, own_mounts: bool) -> None:
+    """Raises RuntimeError where nothing would keep a notebook from another's files."""
+    if not (own_mounts or confinement.landlock):
+        raise RuntimeError(
+            "Neither Landlock nor namespaces inside namespaces are allowed here, and one of the two has "
+            "to keep notebooks apart."
+        )
+
+
+def folder(confinement: Confinement, request: Request, own_mounts: bool) -> str:
+    """Where this notebook may write."""
+    root = confinement.scratch
+    return root if own_mounts else os.path.join(root, str(request.slot))
 
 
 def empty(folder: str) -> None:

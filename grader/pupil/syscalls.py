@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pyseccomp as seccomp
-from pyseccomp import EQ, MASKED_EQ, Arg
+from pyseccomp import EQ, MASKED_EQ, NE, Arg
 
 # Memory, threads of one's own, time, waiting, files that other layers have opened the way to.
 FREE = """
@@ -109,6 +109,8 @@ def program() -> bytes:
             _add(wanted, action, name)
     for name, conditions in _conditional():
         _add(wanted, seccomp.ALLOW, name, *conditions)
+    _add(wanted, seccomp.ERRNO(errno.EPERM), "clone", Arg(0, MASKED_EQ, _CLONE_THREAD, 0))
+    _add(wanted, seccomp.ERRNO(errno.EPERM), "prlimit64", Arg(2, NE, 0))
     with tempfile.TemporaryFile() as file:
         wanted.export_bpf(file)
         file.seek(0)

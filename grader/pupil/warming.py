@@ -11,7 +11,7 @@ import os
 from grader.pupil import memory
 from grader.pupil.shell import Notebook
 
-OFTEN_IMPORTED = ("einops", "ipywidgets", "tqdm.auto", "pandas", "scipy.stats")
+OFTEN_IMPORTED = ("einops", "ipywidgets")
 
 
 def warm() -> Notebook:
