@@ -23,7 +23,7 @@ from grader import models
 from grader.circuits.induction_heads import repeated_tokens
 from grader.lab.moments import CODE, RANDOM, Run
 from grader.lab.phase_picture import phase_picture
-from grader.lab.widget_base import Explorer, head_picker, in_words, plainly
+from grader.lab.widget_base import CannotShow, Explorer, head_picker, in_words, plainly
 from grader.lab.widget_html import heat_table, html_table
 from grader.lab.widget_svg import chart, side_by_side
 from grader.lab.widget_text import Text, read_text
@@ -98,7 +98,10 @@ class PhaseChange(Explorer):
         self.say(f"{self.summary()} {text.note}".strip())
 
     def picture(self) -> Figure:
-        text, pattern = self.attention()
+        try:
+            text, pattern = self.attention()
+        except CannotShow:
+            return super().picture()
         return phase_picture(
             self._lines(), self._others(), self.run.steps, self.step.value, pattern, text.labels,
             f"Head {self._head()} at step {self._step()}",
