@@ -42,10 +42,29 @@ def _integer_head(draw: Draw, d_vocab: int, d_model: int, d_head: int) -> Head:
     return W_E, W_V, W_O, W_U
 
 
+def _often_copying(draw: Draw, d_vocab: int, d_model: int, d_head: int) -> Head:
+    """Whole numbers, a large vocabulary: many tokens are copied, and fewer of the first 500.
+
+    The head passes d_head coordinates on as they are. No entry is larger than 2, so nothing beats a
+    token whose d_head coordinates are all 2 or −2 and come back unchanged.
+    """
+    first, later = draw.number(0.2, 0.3), draw.number(0.5, 0.6)
+    rare = draw.integers((d_vocab, 1), 1, 1000) > 1000 * torch.where(
+        torch.arange(d_vocab)[:, None] < 500, first, later
+    )
+    signs = 4 * draw.integers((d_vocab, d_model), 0, 1) - 2
+    W_E = torch.where(rare, draw.integers((d_vocab, d_model), -2, 2), signs)
+    noise = draw.integers((d_model, d_vocab), -2, 2) * rare.T
+    W_U = (W_E.T + noise).clamp(-2, 2)
+    W_V = torch.eye(d_model)[:, :d_head]
+    W_E, W_V, W_O, W_U = (weight.to(draw.dtype) for weight in (W_E, W_V, W_V.T, W_U))
+    return W_E, W_V, W_O, W_U
+
+
 @functools.cache
 def _full_size() -> Head:
     """Weights over a full vocabulary, drawn once a process; a dense circuit would take 10 GB."""
-    return _integer_head(Draw(0), FULL_VOCABULARY, 24, 8)
+    return _often_copying(Draw(0), FULL_VOCABULARY, 24, 8)
 
 
 def _rank_cases(draw: Draw) -> Iterator[Case]:
@@ -58,7 +77,7 @@ def _rank_cases(draw: Draw) -> Iterator[Case]:
     W_E, W_V, W_O, W_U = _integer_head(draw, 30, d_model, d_head)
     yield Case((W_E, W_V, -W_O, W_U), "with a head that lowers what it sees")
     yield Case(
-        _integer_head(draw, 2500, 6, 3),
+        _often_copying(draw, 2500, 6, 3),
         "with a vocabulary of 2,500 tokens",
         {"memory_mib": LARGE_MIB},
     )
