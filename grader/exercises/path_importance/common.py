@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from grader.judge.draw import Draw
+from grader.judge.spec import Mistake
 from grader.transformer import Transformer
 
 NOTEBOOK = "06-path-importance"
@@ -104,3 +107,51 @@ def mean_loss(logits: Tensor, tokens: Tensor) -> Tensor:
 
 def losses(tokens: Tensor, *logits: Tensor) -> Tensor:
     return torch.stack([mean_loss(these, tokens) for these in logits])
+
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(logits, tokens) → a scalar."""
+
+
+def loss_mistakes(with_loss: Callable[[Loss], Callable[..., Any]]) -> tuple[Mistake, ...]:
+    """Wrong losses, each as a mistake of an exercise; ``with_loss`` makes its answer with another one."""
+
+    def unshifted(logits: Tensor, tokens: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(logits, tokens)
+
+    def shifted_backwards(logits: Tensor, tokens: Tensor) -> Tensor:
+        return torch.nn.functional.cross_entropy(logits[1:], tokens[:-1])
+
+    def summed(logits: Tensor, tokens: Tensor) -> Tensor:
+        return mean_loss(logits, tokens) * (len(tokens) - 1)
+
+    def in_bits(logits: Tensor, tokens: Tensor) -> Tensor:
+        return mean_loss(logits, tokens) / math.log(2)
+
+    return (
+        Mistake(
+            "not_shifted",
+            with_loss(unshifted),
+            "Each position is asked for its own token. The logits at position i predict token i + 1.",
+            facts=(10,),
+        ),
+        Mistake(
+            "shifted_backwards",
+            with_loss(shifted_backwards),
+            "Each position is asked for the token before it. The logits at position i predict token "
+            "i + 1.",
+            facts=(11,),
+        ),
+        Mistake(
+            "loss_summed",
+            with_loss(summed),
+            "The loss is a sum over positions; the mean was asked for.",
+            facts=(12,),
+        ),
+        Mistake(
+            "loss_in_bits",
+            with_loss(in_bits),
+            "This is in bits. Losses here are in nats: the natural logarithm.",
+            facts=(6,),
+        ),
+    )

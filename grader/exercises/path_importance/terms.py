@@ -17,6 +17,7 @@ from grader.exercises.path_importance.common import (
     Parts,
     clean,
     head_terms,
+    loss_mistakes,
     losses,
     mean_loss,
     parts,
@@ -128,14 +129,6 @@ def _other_loss(loss: Callable[[Tensor, Tensor], Tensor]) -> Answer:
         return torch.stack([loss(logits, tokens) for logits in by_order])
 
     return answer
-
-
-def _unshifted(logits: Tensor, tokens: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits, tokens)
-
-
-def _shifted_backwards(logits: Tensor, tokens: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits[1:], tokens[:-1])
 
 
 def _positions_in_the_stream(tokens: Tensor, model: Transformer) -> Tensor:
@@ -374,31 +367,7 @@ TERM_IMPORTANCE = Exercise(
             "only, and the frozen patterns know about it already.",
             facts=(32,),
         ),
-        Mistake(
-            "not_shifted",
-            _other_loss(_unshifted),
-            "Each position is asked for its own token. The logits at position i predict token i + 1.",
-            facts=(10,),
-        ),
-        Mistake(
-            "shifted_backwards",
-            _other_loss(_shifted_backwards),
-            "Each position is asked for the token before it. The logits at position i predict token "
-            "i + 1.",
-            facts=(11,),
-        ),
-        Mistake(
-            "loss_summed",
-            _other_loss(lambda logits, tokens: mean_loss(logits, tokens) * (len(tokens) - 1)),
-            "The loss is a sum over positions; the mean was asked for.",
-            facts=(12,),
-        ),
-        Mistake(
-            "loss_in_bits",
-            _other_loss(lambda logits, tokens: mean_loss(logits, tokens) / math.log(2)),
-            "This is in bits. Losses here are in nats: the natural logarithm.",
-            facts=(6,),
-        ),
+        *loss_mistakes(_other_loss),
         Mistake(
             "mean_over_all_positions",
             _other_loss(

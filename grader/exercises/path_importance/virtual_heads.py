@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from grader.exercises.path_importance.common import (
     Parts,
     clean,
     head_terms,
+    loss_mistakes,
     mean_loss,
     parts,
     questions,
@@ -297,33 +297,7 @@ VIRTUAL_HEAD_IMPORTANCE = Exercise(
             "get.",
             facts=(106,),
         ),
-        Mistake(
-            "not_shifted",
-            _with_loss(lambda logits, tokens: torch.nn.functional.cross_entropy(logits, tokens)),
-            "Each position is asked for its own token. The logits at position i predict token i + 1.",
-            facts=(10,),
-        ),
-        Mistake(
-            "shifted_backwards",
-            _with_loss(
-                lambda logits, tokens: torch.nn.functional.cross_entropy(logits[1:], tokens[:-1])
-            ),
-            "Each position is asked for the token before it. The logits at position i predict token "
-            "i + 1.",
-            facts=(11,),
-        ),
-        Mistake(
-            "loss_summed",
-            _with_loss(lambda logits, tokens: mean_loss(logits, tokens) * (len(tokens) - 1)),
-            "The loss is a sum over positions; the mean was asked for.",
-            facts=(12,),
-        ),
-        Mistake(
-            "loss_in_bits",
-            _with_loss(lambda logits, tokens: mean_loss(logits, tokens) / math.log(2)),
-            "This is in bits. Losses here are in nats: the natural logarithm.",
-            facts=(6,),
-        ),
+        *loss_mistakes(_with_loss),
     ),
     variants=(
         Variant("cached_outputs_and_loops", _by_cached_outputs, facts=("E", "N")),
