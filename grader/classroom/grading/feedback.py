@@ -89,7 +89,8 @@ def page(handed_in: HandedIn, outcome: Outcome, graded_at: str) -> str:
 
 def as_text(verdict: Verdict) -> str:
     """One verdict in plain text, fit for XML and for a terminal."""
-    return cards.verdict_card(_plain(verdict), verdict.notes)[1]
+    shown = _plain(verdict)
+    return cards.verdict_card(shown, shown.notes)[1]
 
 
 def _plain(verdict: Verdict) -> Verdict:

@@ -87,7 +87,7 @@ def _line(row: Row, outcome: Outcome | None) -> dict[str, str]:
     line["remark"] = remark(row, outcome)
     if needs_review(outcome):
         line["needs_review"] = "yes"
-    if outcome is None or outcome.trouble:
+    if outcome is None or not outcome.verdicts:
         return line
     line["max"] = f"{outcome.max_points:g}"
     if outcome.points is not None:

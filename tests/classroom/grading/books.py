@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,6 +72,7 @@ class Bench:
 
     def __init__(self, *isolation: object, jobs: int = 1) -> None:
         self.opened = 0
+        self._one_at_a_time = threading.Lock()  # output and generators are the process's
 
     def __enter__(self) -> Bench:
         return self
@@ -87,8 +89,12 @@ class Bench:
         memory_mib: int = 0,
         files: Mapping[str, bytes] | None = None,
     ) -> Iterator[_Bench]:
-        self.opened += 1
-        space: dict[str, Any] = {"FILES": dict(files or {})}
+        with self._one_at_a_time:
+            self.opened += 1
+            yield self._ran(cells, files or {})
+
+    def _ran(self, cells: Sequence[tuple[int, str]], files: Mapping[str, bytes]) -> _Bench:
+        space: dict[str, Any] = {"FILES": dict(files)}
         runs = []
         for number, source in cells:
             try:
@@ -96,7 +102,7 @@ class Bench:
                 runs.append(CellRun(number))
             except Exception as error:
                 runs.append(CellRun(number, error=f"{type(error).__name__}: {error}"))
-        yield _Bench({name: value for name, value in space.items() if callable(value)}, runs)
+        return _Bench({name: value for name, value in space.items() if callable(value)}, runs)
 
 
 class Silent:
