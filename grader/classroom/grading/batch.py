@@ -124,7 +124,7 @@ def _grade(store: Store, todo: Sequence[int], seeds: Seeds, how: How, watcher: W
     done, in_a_row = len(todo) - len(gradable), 0
     if not gradable:
         return done
-    jobs = (_job(store, number, seeds, how.wall) for number in gradable)
+    jobs = (job_for(store, number, seeds, how.wall) for number in gradable)
     with contextlib.suppress(KeyboardInterrupt), _engine(how) as engine:
         for job, outcome in engine.work(jobs):
             store.record(job.number, outcome.as_json(), settled=outcome.settled)
@@ -136,7 +136,8 @@ def _grade(store: Store, todo: Sequence[int], seeds: Seeds, how: How, watcher: W
     return done
 
 
-def _job(store: Store, number: int, seeds: Seeds, wall: float) -> Job:
+def job_for(store: Store, number: int, seeds: Seeds, wall: float = CELLS_WALL) -> Job:
+    """All that is needed to grade a submission that the store keeps."""
     one = store.submission(number)
     return Job(
         number=number,

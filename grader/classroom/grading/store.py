@@ -181,6 +181,13 @@ class Store:
             )
         return True
 
+    def result(self, number: int) -> dict[str, Any] | None:
+        """The settled result of a submission; None where there is none, or only a failed grader's."""
+        counts = _results.c.valid & _results.c.settled & (_results.c.submission == number)
+        with self._changing() as connection:
+            told = connection.scalar(sa.select(_results.c.outcome).where(counts))
+        return None if told is None else dict(json.loads(told))
+
     def rows(self) -> Iterator[Row]:
         """All submissions that count, by learner and assignment; read as they are asked for."""
         query = (
