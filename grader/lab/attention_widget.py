@@ -39,6 +39,7 @@ from grader.transformer import Transformer
 _MOST_CELLS = 40  # tokens whose pattern still goes into the page cell by cell
 _MOST_TITLES = 120  # tokens that each explain themselves on hovering
 _TOP = 3
+_LEAST = 0.005  # attention that is still worth a word
 
 
 @in_words("Attention viewer")
@@ -147,7 +148,7 @@ class AttentionViewer(Explorer):
         ahead = len(self.read.labels) - len(seen)
         return token_strip(
             self.read.labels, [shade(weight / (most or 1.0)) for weight in seen] + [""] * ahead,
-            [f"{weight:.2f}" if weight >= 0.005 else "" for weight in seen] + [""] * ahead,
+            [f"{weight:.2f}" if weight >= _LEAST else "" for weight in seen] + [""] * ahead,
             titles=self._titles, chosen=dst,
         )  # fmt: skip
 
@@ -234,7 +235,8 @@ class AttentionViewer(Explorer):
         rows = [
             [
                 Markup(f"{j}: {label(self.read.labels[j])}"), float(attention[j]),
-                float(weighted[j]), self._outputs(moved[j]),
+                float(weighted[j]),
+                self._outputs(moved[j]) if attention[j] >= _LEAST else "–",
             ]
             for j, _ in strongest(self._shown()[dst, : dst + 1], 8)
         ]  # fmt: skip

@@ -38,7 +38,7 @@ def map_svg(edges: Sequence[Edge], layers: int, heads: int, *, chosen: Edge, wor
         return 10 + place[0] * _ACROSS, height - 40 - place[1] * _UP
 
     top = max((edge.score for edge in edges), default=1.0) or 1.0
-    parts = []
+    parts, scores = [], []
     for i, edge in reversed(list(enumerate(edges))):  # the highest last, so above the others
         start, end = (at(place) for place in _ends(edge))
         start, end = (start[0], start[1] - _HIGH / 2), (end[0], end[1] + _HIGH / 2)
@@ -55,7 +55,8 @@ def map_svg(edges: Sequence[Edge], layers: int, heads: int, *, chosen: Edge, wor
             share = 0.3 + 0.4 * (i % 4) / 3  # at four heights, so that numbers seldom meet
             x, y = _on_curve(start, end, share)
             mark = "▸" if picked else ""
-            parts.append(_halo(x, y, f"{mark}{edge.kind} {edge.score:.3f}", bold=picked))
+            scores.append(_halo(x, y, f"{mark}{edge.kind} {edge.score:.3f}", bold=picked))
+    parts += scores
     for layer in range(layers):
         for head in range(heads):
             parts.append(_box((layer, head), at((head + 0.5, layer)), chosen))

@@ -18,7 +18,7 @@ from grader.lab.widget_svg import chart, plane, side_by_side
 from grader.transformer import Transformer
 
 _ROWS = 12
-_CIRCUITS = {"Q": "QK, through Q", "K": "QK, through K", "V": "OV"}
+_CIRCUITS = {"Q": "QK, via Q", "K": "QK, via K", "V": "OV"}
 
 
 @in_words("Composition map")
@@ -59,7 +59,8 @@ class CompositionMap(Explorer):
                 "W_E W_OV_1 W_QK_2 W_Eᵀ", "W_E W_QK_2 W_OV_1ᵀ W_Eᵀ",
                 "W_E W_OV_1 W_OV_2 W_U, the virtual head's",
             ],
-            style={"button_width": "110px", "description_width": "60px"},
+            style={"button_width": "90px", "description_width": "60px"},
+            layout=w.Layout(width="max-content"),
         )  # fmt: skip
         self._map, self._table, self._spectrum = w.HTML(), w.HTML(), w.HTML()
         row = w.Layout(flex_flow="row wrap", align_items="flex-start", grid_gap="0 24px")

@@ -80,7 +80,8 @@ class SkipTrigrams(Explorer):
         self.source = w.Dropdown(description="source", layout=w.Layout(width="230px"))
         self.least = w.BoundedIntText(
             value=_LEAST if self.corpus else 0, min=0, max=10**6, description="seen at least",
-            disabled=self.corpus is None, layout=w.Layout(width="180px"),
+            disabled=self.corpus is None, layout=w.Layout(width="190px"),
+            style={"description_width": "95px"},
         )  # fmt: skip
         self._sources, self._grid = w.HTML(), w.HTML()
         super().__init__(
@@ -177,8 +178,9 @@ class SkipTrigrams(Explorer):
         rows, titles = [], []
         for s in self.found:
             pairs = zip(s.outputs, s.raised, s.counts, strict=True)
-            outputs = "&ensp; ".join(
-                f"{label(self.names[o])} {raised:+.2f}{_times(count)}" for o, raised, count in pairs
+            outputs = " ".join(
+                f"<span class='lab-together'>{label(self.names[o])} {raised:+.2f}{_times(count)}</span>"
+                for o, raised, count in pairs
             )
             seen = "–" if s.seen < 0 else s.seen
             rows.append(
@@ -223,8 +225,8 @@ class SkipTrigrams(Explorer):
             table.effect, [self.names[d] for d in table.destinations],
             [self.names[o] for o in table.outputs], limits=(0.0, 1.6 * top), say=words, write=text,
             caption=(
-                f"what “{source}” adds to the logits, destinations down, outputs across "
-                f"(right: at least {RIGHT}×)"
+                f"what “{source}” adds to the logits: destinations down, outputs across, × uses in "
+                f"the text (a pair is right from {RIGHT}× on)"
             ),
         ) + f"<div class='lab-message'>{escape(says)}</div>"  # fmt: skip
 

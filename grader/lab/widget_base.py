@@ -226,6 +226,7 @@ def head_picker(
         **common,
         tooltips=[f"layer {layer}, head {head}" for layer, head in heads],
         style={"button_width": "46px", "description_width": "40px"},
+        layout=w.Layout(width="max-content", max_width="100%"),
     )
 
 

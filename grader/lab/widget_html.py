@@ -1,4 +1,4 @@
-"""HTML that the lab's widgets show: tables whose cells explain themselves, and pictures with words.
+"""HTML that the lab's widgets show: tables and texts whose parts explain themselves.
 
 Colours of the page come from JupyterLab's theme; a coloured cell brings its own background and an ink
 that can be read on it, so it looks the same in both themes. What a colour says stands in the cell's
@@ -17,7 +17,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.colors import to_hex, to_rgba
-from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
 from grader.lab.picture_style import ATTENTION, FUTURE, ink_on, legible
@@ -37,12 +36,16 @@ STYLE_SHEET = """<style>
 .lab-table th {font-weight: 500; padding: 2px 6px; text-align: left; white-space: nowrap;}
 .lab-table td {padding: 2px 6px; white-space: nowrap;
   border-top: 1px solid var(--jp-border-color2, #d9d9d9);}
+.lab-table td.lab-wrap {white-space: normal;}
 .lab-table .lab-number {text-align: right; font-variant-numeric: tabular-nums;}
 .lab-table .lab-chosen {outline: 2px solid var(--jp-ui-font-color1, #24292f); outline-offset: -2px;}
 .lab-table th.lab-chosen {outline: none; font-weight: 700; text-decoration: underline;}
+.lab-together {white-space: nowrap; margin-right: 0.9em;}
 .lab-heat {font-size: 11px; line-height: 1.2;}
-.lab-heat td {min-width: 13px; height: 15px; padding: 0 2px; border: 1px solid #fcfcfa;
+.lab-heat td {min-width: 13px; height: 15px; padding: 0 4px; border: 1px solid #fcfcfa;
   text-align: center; font-variant-numeric: tabular-nums;}
+.lab-heat td.lab-chosen {outline: none; border-top: 2px solid var(--jp-ui-font-color1, #24292f);
+  border-bottom: 2px solid var(--jp-ui-font-color1, #24292f);}
 .lab-heat th {padding: 0 4px; font-weight: 400;}
 .lab-heat thead th {vertical-align: bottom; text-align: center;}
 .lab-heat thead th span {writing-mode: vertical-rl; transform: rotate(180deg);}
@@ -62,7 +65,6 @@ STYLE_SHEET = """<style>
 .lab-heads figcaption, .lab-large figcaption {font-size: 12px; line-height: 1.3;
   color: var(--jp-ui-font-color1, #24292f);}
 .lab-large {margin: 2px 0 8px;}
-.lab-picture {max-width: 100%; height: auto;}
 </style>"""
 
 
@@ -189,21 +191,9 @@ def thumbnail(pattern: Any, darkest: float = 1.0) -> str:
         return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def picture_html(figure: Figure, words: str, *, dpi: int = 144) -> str:
-    """A figure as an image of the page; words: what it shows, for who can't see it."""
-    with io.BytesIO() as file:
-        figure.savefig(file, format="png", dpi=dpi)
-        data = base64.b64encode(file.getvalue()).decode()
-    width = round(figure.get_size_inches()[0] * 96)
-    return (
-        f"<img class='lab-picture' style='width:{width}px' alt='{escape(words)}' "
-        f"src='data:image/png;base64,{data}'>"
-    )
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, Markup):
-        return f"<td>{value}</td>"
+        return f"<td class='lab-wrap'>{value}</td>"
     if isinstance(value, float):
         return f"<td class='lab-number'>{value:z.3f}</td>"
     if isinstance(value, int):

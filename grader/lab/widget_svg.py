@@ -15,7 +15,7 @@ from grader.lab.picture_style import ACCENT, FAINT, INK, PAPER, SERIES
 
 _GREY = "#5c6167"  # text that may stay behind, still 6 : 1 on the ground
 _SIDE = 236  # pixels of a plane
-_WIDTH, _HEIGHT = 330, 168  # of a chart
+_WIDTH, _HEIGHT = 298, 168  # of a chart
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 26, 34  # margins of a chart
 _MOST_LABELS = 7
 
@@ -50,7 +50,7 @@ def plane(dots: Sequence[Dot], *, title: str, words: str, circles: Mapping[str, 
             shape = f"<circle cx='{left:.1f}' cy='{top:.1f}' r='3.6' fill='{SERIES[0]}' fill-opacity='.75'"
         parts.append(f"{shape}><title>{escape(said)}</title>{_END[shape[1]]}")
     parts.append(
-        lettering(at(1.06, 0)[0], at(0, 0)[1] - 4, "real", anchor="end", size=9, color=_GREY)
+        lettering(at(1.06, 0)[0], at(0, 0)[1] + 12, "real", anchor="end", size=9, color=_GREY)
     )
     return drawing(_SIDE, _SIDE + 24, title, words, parts)
 
@@ -114,7 +114,7 @@ def chart(
 def side_by_side(*drawings: str) -> str:
     """Drawings in a row that breaks where the page is narrow."""
     return (
-        "<div style='display:flex;flex-wrap:wrap;gap:6px 10px;margin:2px 0 6px'>"
+        "<div style='display:flex;flex-wrap:wrap;align-items:flex-start;gap:6px 10px;margin:2px 0 6px'>"
         f"{''.join(drawings)}</div>"
     )
 
