@@ -35,7 +35,7 @@ class EigenvaluePlane(Explorer):
         self.head = head_picker(model)
         self.reads = w.Dropdown(description="keys read", layout=w.Layout(width="170px"))
         self.radius = w.ToggleButtons(
-            options=RADII, description="radius", style={"button_width": "90px"},
+            options=RADII, description="radius", style={"button_width": "104px"},
             tooltips=["|λ| as it is", f"{DECADES} powers of ten: parts the small ones"],
         )  # fmt: skip
         self.table, self.planes = w.HTML(), w.HTML()

@@ -45,11 +45,12 @@ def _row(notebook: str, part: Overview, step: Row | None) -> str:
     mark = "▶" if here else ""
     squares = "".join(_square(row, row is step) for row in part.rows)
     return (
-        "<li style='display:flex;flex-wrap:wrap;align-items:center;gap:2px 10px;margin:3px 0'>"
+        "<li style='display:flex;flex-wrap:wrap;align-items:center;gap:2px 8px;margin:3px 0'>"
         f"<span style='width:1em'>{mark}</span>"
-        f"<a href='{_file(notebook)}' style='width:12em{';font-weight:bold' if here else ''}'>"
-        f"{escape(notebook)}</a><span>{squares}</span>"
-        f"<span>{points(part.points, part.max_points)} points</span></li>"
+        f"<a href='{_file(notebook)}' style='width:11em{';font-weight:bold' if here else ''}'>"
+        f"{escape(notebook)}</a>"
+        f"<span style='width:7.5em'>{points(part.points, part.max_points)} points</span>"
+        f"<span style='flex:1;min-width:14em'>{squares}</span></li>"
     )
 
 

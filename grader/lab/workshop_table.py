@@ -33,7 +33,7 @@ def predictions_table(outcome: Outcome, labels: Sequence[str], guesses: Sequence
     )
     return (
         "<div class='lab-scroll' tabindex='0' role='region' aria-label='predictions'>"
-        "<table class='lab-table lab-heat'><caption>Predictions; “new” where looking back can’t "
+        "<table class='lab-table lab-heat'><caption>Predictions; a dot where looking back can’t "
         f"tell</caption><tbody>{body}</tbody></table></div>"
     )
 
@@ -51,4 +51,4 @@ def _bar(chance: float) -> str:
 
 
 def _mark(known: bool, right: bool) -> str:
-    return ("✔" if right else "✘") if known else "new"
+    return ("✔" if right else "✘") if known else "·"

@@ -27,7 +27,8 @@ from grader.transformer import Transformer
 
 _TITLE = "Induction workshop"
 _HEATS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
-_WIDE = w.Layout(width="320px")
+_WIDE = w.Layout(width="340px")
+_NAMED = {"description_width": "88px"}
 
 
 class InductionWorkshop(Explorer):
@@ -37,10 +38,10 @@ class InductionWorkshop(Explorer):
         self._found = circuit
         self._seed = 0
         self.strength = w.FloatSlider(
-            1.0, min=-1.0, max=2.0, step=0.1, description="strength", layout=_WIDE
+            1.0, min=-1.0, max=2.0, step=0.1, description="strength", layout=_WIDE, style=_NAMED
         )
         self.temperature = w.SelectionSlider(
-            options=_HEATS, value=1.0, description="temperature", layout=_WIDE
+            options=_HEATS, value=1.0, description="temperature", layout=_WIDE, style=_NAMED
         )
         self.offset = w.ToggleButtons(
             options=workshop.OFFSETS, value=1, description="looks back", disabled=bool(circuit),
@@ -49,9 +50,9 @@ class InductionWorkshop(Explorer):
         )  # fmt: skip
         self.text = w.Text(
             description="text", placeholder="empty: random tokens that repeat", layout=_WIDE,
-            continuous_update=False,
+            continuous_update=False, style=_NAMED,
         )  # fmt: skip
-        self.another = w.Button(description="other random tokens")
+        self.another = w.Button(description="other random tokens", layout=w.Layout(width="170px"))
         self.reset = w.Button(description="as it was built")
         self.predictions, self.patterns = w.HTML(), w.HTML()
         super().__init__(

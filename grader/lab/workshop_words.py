@@ -24,11 +24,13 @@ def _why(outcome: Outcome, strength: float, temperature: float, offset: int) -> 
     if attention < _SEEN:
         heat = f"at temperature {temperature:g} " if temperature > 1 else ""
         return (
-            f"The head looks after the earlier copy with only {attention:.0%} of its attention: "
+            f"The later head gives only {attention:.0%} of its attention to what came after earlier copies: "
             f"{heat}the rest is spread over places that have nothing to say. The right token gets "
             f"{chance:.0%} on average."
         )
-    looks = f"{attention:.0%} of its attention goes to what came after the earlier copy"
+    looks = (
+        f"The later head gives {attention:.0%} of its attention to what came after earlier copies"
+    )
     if strength <= 0:
         does = "writes nothing: looking is half of it" if strength == 0 else "lowers what it finds"
         others = "; other heads are right without it" if outcome.share_right() >= _WELL else ""

@@ -109,9 +109,9 @@ def test_looking_k_back_predicts_the_token_k_steps_on(offset: int) -> None:
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({}, "13 of 13 right. 100% of its attention goes to what came after"),
+        ({}, "13 of 13 right. The later head gives 100% of its attention to what came after"),
         ({"strength": 0.1}, "too weak"),
-        ({"strength": 0.0}, "0 of 13 right. 100% of its attention"),
+        ({"strength": 0.0}, "0 of 13 right. The later head gives 100% of its attention"),
         ({"strength": 0.0}, "writes nothing"),
         ({"strength": -1.0}, "lowers what it finds"),
         ({"temperature": 8.0}, "at temperature 8 the rest is spread"),
@@ -146,7 +146,7 @@ def test_the_page_shows_the_outcome_and_follows_its_controls() -> None:
     outcome = run(by_hand(1), workshop.letters("banana band"), 1.0, 1.0)
     assert row("guess") == [LETTERS[token] for token in outcome.guess]
     assert row("% for it") == [f"{100 * chance:.0f}" for chance in outcome.probability.tolist()]
-    assert row(r"right\?") == ["new", "new", "new", "✔", "✔", "new", "✔", "new", "new"]
+    assert row(r"right\?") == ["·", "·", "·", "✔", "✔", "·", "✔", "·", "·"]
     weights = re.findall(r"looks at \w \(position \d+\): (\d\.\d{3})", shown.patterns.value)
     lower = torch.tril_indices(10, 10)
     patterns = torch.cat([outcome.looked_back[*lower], outcome.looked[*lower]])
