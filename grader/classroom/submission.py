@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from packaging.version import InvalidVersion, Version
 
+import grader
 from grader import exercises, resources
 from grader.lab import merge, notebook_files
 from grader.lab.merge import Cell
@@ -63,16 +65,18 @@ def parse(data: bytes, path: Path, *, wanted: str = "") -> Submission:
             definitions[name] = (*definitions.get(name, ()), number)
     stamp = _stamp(raw)
     name, note = _recognise(path, stamp.get("notebook"), definitions, wanted)
+    edition = str(stamp.get("edition", ""))
+    older = _older(path, edition) if stamp.get("notebook") == name else []
     names = [exercise.name for exercise in exercises.of_notebook(name)]
     prose = {number for number, cell in code if merge.is_question(cell)}  # its type was changed
     left_out = prose | _unchanged_demos(name, code) | _stubs_beside_answers(names, code)
     return Submission(
         path=path,
         notebook=name,
-        edition=str(stamp.get("edition", "")),
+        edition=edition,
         cells=tuple((n, c["source"]) for n, c in code if n not in left_out and c["source"].strip()),
         definitions=definitions,
-        notes=(*note, *notes, *_remarks(names, cells, code, left_out)),
+        notes=(*note, *older, *notes, *_remarks(names, cells, code, left_out)),
     )
 
 
@@ -159,6 +163,25 @@ def _stamp(raw: dict[str, Any]) -> dict[str, Any]:
     metadata = raw.get("metadata")
     stamp = metadata.get(_STAMP) if isinstance(metadata, dict) else None
     return stamp if isinstance(stamp, dict) else {}
+
+
+def _older(path: Path, edition: str) -> list[str]:
+    """A note where the notebook is of an older edition. Raises NotebookUnreadable for a newer one."""
+    try:
+        theirs, ours = Version(edition), Version(grader.__version__)
+    except InvalidVersion:
+        return []
+    if theirs > ours:
+        raise NotebookUnreadable(
+            f"{path.name} is of edition {edition} of the course, and this program is of {ours}: it "
+            "doesn't know what is asked there. Update it (pip install --upgrade) and try again."
+        )
+    if theirs < ours:
+        return [
+            f"The notebook is of edition {edition}; its functions were judged as edition {ours} asks "
+            "for them."
+        ]
+    return []
 
 
 def _recognise(

@@ -215,6 +215,8 @@ def is_stub(source: str) -> bool:
 
     A learner's notes in it make it an answer: they are worth keeping.
     """
+    if len(source) > _LONGEST_STUB or "NotImplementedError" not in source:
+        return False
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -222,9 +224,14 @@ def is_stub(source: str) -> bool:
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
         return False
     work = [step for step in body[0].body if not isinstance(step, ast.Expr)]
-    notes = set(re.findall(r"^ *# *(.*?) *$", source, re.MULTILINE)) - {"YOUR CODE HERE"}
-    raises = len(work) == 1 and isinstance(work[0], ast.Raise)
-    return raises and not notes and "NotImplementedError" in source
+    lines = [line.strip() for line in source.splitlines()]
+    notes = {line[1:].strip() for line in lines if line.startswith("#")} - {"YOUR CODE HERE"}
+    return len(work) == 1 and isinstance(work[0], ast.Raise) and not notes
+
+
+_LONGEST_STUB = (
+    20_000  # strangers' cells come here, too: what is longer is parsed by their own process
+)
 
 
 def defined(source: str) -> set[str]:
