@@ -221,6 +221,39 @@ def grade(
     sys.exit(2 if done.left else 0 if done.all_well else 1)
 
 
+@cli.group("class")
+def class_() -> None:
+    """For teachers: a class of nbgrader's with this course in it.
+
+    Start with `grader class init FOLDER`; solutions/README.md is the guide.
+    """
+
+
+@class_.command("init", epilog=_exits("the folder is made"))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", default="", help="nbgrader's name of the course [default: as FOLDER].")
+@click.option("--hints/--no-hints", default=True, help="Whether hint() opens for learners.")
+@click.option("--solutions/--no-solutions", default=True, help="Whether solution() opens.")
+def class_init(folder: Path, name: str, hints: bool, solutions: bool) -> None:
+    """Make FOLDER a class's folder: a normal nbgrader course.
+
+    Our plug-in is switched on there and only there. Nothing that exists is written over.
+    """
+    from grader import resources
+    from grader.classroom.nbgrader_course import folder as folders
+    from grader.lab.class_settings import ClassSettings
+
+    settings = ClassSettings(hints=hints, solutions=solutions)
+    with _refusing(folders.FolderUnusable, resources.CourseNotFound, OSError):
+        made = folders.init(folder, name, settings)
+    _say(
+        f"{made.root} is a class of {len(made.notebooks())} assignments.\n"
+        f"Keep {made.secret} to yourself, and a copy of it in a safe place.\n"
+        "Next: set c.Exchange.root in nbgrader_config.py, then in the folder "
+        f"`nbgrader generate_assignment {made.notebooks()[0]}`."
+    )
+
+
 @cli.command(epilog=_exits("every file is as its sources give it", "with --check: some are not"))
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")
