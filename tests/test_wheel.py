@@ -30,7 +30,8 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source archive and the wheel that was built from it."""
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
     return out
 
 

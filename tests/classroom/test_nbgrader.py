@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade, is_grade
 from nbgrader.validator import Validator
+from traitlets.config import Config
 
 import grader
 from grader import answers, exercises, resources
@@ -150,8 +151,9 @@ def test_a_released_notebook_runs_and_earns_nothing(notebook: str, desk: Path) -
 def test_nbgraders_validator_passes_the_solution_and_fails_the_release(
     notebook: str, desk: Path
 ) -> None:
-    assert Validator().validate(str(resources.solved(notebook))) == {}
-    failed = Validator().validate(str(resources.released(notebook)))
+    patient = Config({"ExecutePreprocessor": {"timeout": 300}})  # training takes over the usual 30 s
+    assert Validator(config=patient).validate(str(resources.solved(notebook))) == {}
+    failed = Validator(config=patient).validate(str(resources.released(notebook)))
     assert set(failed) == {"failed"}
     unanswered = answers.answer_cells(resources.released(notebook), questions=True)
     assert len(failed["failed"]) == len(exercises.of_notebook(notebook)) + len(unanswered)
