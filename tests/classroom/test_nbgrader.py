@@ -146,12 +146,13 @@ def test_a_released_notebook_runs_and_earns_nothing(notebook: str, desk: Path) -
     assert graded == {f"check_{e.name}": 0.0 for e in exercises.of_notebook(notebook)}
 
 
+# Its own judgment on a run like the two above, so two notebooks tell: without and with questions.
 @pytest.mark.long
-@pytest.mark.parametrize("notebook", NOTEBOOKS)
+@pytest.mark.parametrize("notebook", [NOTEBOOKS[0], NOTEBOOKS[-1]])
 def test_nbgraders_validator_passes_the_solution_and_fails_the_release(
     notebook: str, desk: Path
 ) -> None:
-    patient = Config({"ExecutePreprocessor": {"timeout": 300}})  # training takes over the usual 30 s
+    patient = Config({"ExecutePreprocessor": {"timeout": 300}})  # a busy machine is no failure
     assert Validator(config=patient).validate(str(resources.solved(notebook))) == {}
     failed = Validator(config=patient).validate(str(resources.released(notebook)))
     assert set(failed) == {"failed"}
