@@ -180,7 +180,7 @@ def in_words(title: str) -> Callable[[Callable[P, Explorer]], Callable[P, Explor
 
 
 def transformer(model: Any, *, least: int = 0, most: int | None = None) -> Transformer:
-    """The model as it is, if it has at least ``least`` and at most ``most`` layers.
+    """The model, detached from any gradient, if it has ``least`` to ``most`` layers.
 
     Raises CannotShow in words otherwise, and for anything but a Transformer.
     """
@@ -195,7 +195,7 @@ def transformer(model: Any, *, least: int = 0, most: int | None = None) -> Trans
             f"This needs a model of {needs} layer{'s' if needs not in ('1', 'at least 1') else ''}; "
             f"this one has {model.n_layers}."
         )
-    return model
+    return model.with_weights(**{name: weight.detach() for name, weight in model.weights().items()})
 
 
 def head_picker(

@@ -147,6 +147,16 @@ def test_what_cannot_be_made_is_a_notice() -> None:
     assert notice._repr_mimebundle_()[0]["image/png"]
 
 
+def test_a_model_in_training_is_read_without_its_gradients(model: Transformer) -> None:
+    learning = model.clone()
+    for weight in learning.parameters():
+        weight.requires_grad_(True)
+    read = transformer(learning)
+    assert not any(weight.requires_grad for weight in read.parameters())
+    assert read.W_E.data_ptr() == learning.W_E.data_ptr()
+    assert all(weight.requires_grad for weight in learning.parameters())
+
+
 def test_few_heads_are_buttons_and_many_a_list(model: Transformer) -> None:
     few = head_picker(model, layers=[1], chosen=(1, 2))
     assert isinstance(few, w.ToggleButtons)
