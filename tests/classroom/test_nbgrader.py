@@ -20,10 +20,9 @@ from grader import answers, exercises, resources
 
 REPOSITORY = Path(grader.__file__).resolve().parents[1]
 NOTEBOOKS = list(exercises.NOTEBOOKS)
-LONG_AFTER_THE_FIRST = [
-    name if i == 0 else pytest.param(name, marks=pytest.mark.long)
-    for i, name in enumerate(NOTEBOOKS)
-]
+# Without and with questions for a person. All nine run in tests/lab/test_in_jupyterlab.py, and all are
+# judged, solved and as handed out, in tests/test_wheel.py.
+TWO = [NOTEBOOKS[0], pytest.param(NOTEBOOKS[-1], marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +127,7 @@ def test_nbgrader_gives_the_points_of_the_verdict(source: str, scores: dict[str,
     assert scores[source] == SCORED[source]
 
 
-@pytest.mark.parametrize("notebook", LONG_AFTER_THE_FIRST)
+@pytest.mark.parametrize("notebook", TWO)
 def test_a_solved_notebook_runs_clean_and_earns_every_point(notebook: str, desk: Path) -> None:
     cells = executed(nbformat.read(resources.solved(notebook), as_version=4), desk).cells
     outputs = [(cell.id, output) for cell in cells for output in cell.get("outputs", ())]
@@ -139,16 +138,15 @@ def test_a_solved_notebook_runs_clean_and_earns_every_point(notebook: str, desk:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("notebook", NOTEBOOKS)
+@pytest.mark.parametrize("notebook", TWO)
 def test_a_released_notebook_runs_and_earns_nothing(notebook: str, desk: Path) -> None:
     cells = executed(nbformat.read(resources.released(notebook), as_version=4), desk).cells
     graded = {cell.id: score(cell) for cell in cells if is_judged(cell)}
     assert graded == {f"check_{e.name}": 0.0 for e in exercises.of_notebook(notebook)}
 
 
-# Its own judgment on a run like the two above, so two notebooks tell: without and with questions.
 @pytest.mark.long
-@pytest.mark.parametrize("notebook", [NOTEBOOKS[0], NOTEBOOKS[-1]])
+@pytest.mark.parametrize("notebook", TWO)
 def test_nbgraders_validator_passes_the_solution_and_fails_the_release(
     notebook: str, desk: Path
 ) -> None:
