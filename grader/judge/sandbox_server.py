@@ -70,6 +70,7 @@ class Server:
         theirs.close()
         if isinstance(started[0], OSError):
             self._control.close()
+            self._complaints.close()
             raise ServerFailed(f"{arguments[0]} could not be started: {started[0]}")
         self._process = started[0]
         self._greet(confinement, wall)
@@ -80,8 +81,9 @@ class Server:
             self._control.send(confinement.to_json())
             self.facts = json.loads(self._control.recv(LONGEST_PACKET))
         except (OSError, ValueError) as error:
-            self.close()
+            self._end()
             said = self._last_words() or f" ({type(error).__name__})"
+            self.close()
             raise ServerFailed(f"The sandbox did not start.{said}{remedy(said)}") from None
         self._control.settimeout(None)
 
@@ -117,17 +119,24 @@ class Server:
 
     def close(self) -> None:
         """End the server and every process in it."""
+        self._end()
+        self._control.close()
+        self._complaints.close()
+
+    def _end(self) -> None:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         if not self._ended.wait(TO_DIE):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._ended.wait(TO_DIE)
-        self._control.close()
 
     def _last_words(self) -> str:
-        self._complaints.seek(0)
-        return last_words(self._complaints.read(100_000))
+        """What the server or a fork of it complained of; nothing once it is closed."""
+        with contextlib.suppress(ValueError):
+            self._complaints.seek(0)
+            return last_words(self._complaints.read(100_000))
+        return ""
 
 
 class Child(Connection):

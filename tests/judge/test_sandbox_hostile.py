@@ -1,0 +1,163 @@
+"""Hostile notebooks, one after the other in a warm sandbox: nothing reached, no points, nobody harmed."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import submission_cases
+import torch
+from submission_cases import Submission
+from witnesses import World, descendants, world
+
+from grader import exercises
+from grader.judge import remote
+from grader.judge.judge import judge
+from grader.judge.layers import Layers
+from grader.judge.remote import ProcessPupil, RemotePupil
+from grader.judge.sandbox import Isolation, Sandbox
+from grader.judge.spec import Budget
+from grader.judge.verdict import Status, Verdict
+from grader.pupil.reply import Outcome
+
+pytestmark = [
+    pytest.mark.needs_sandbox,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="only Linux locks notebooks in"
+    ),
+]
+
+HOSTILE = submission_cases.every("hostile")
+HONEST = submission_cases.every("honest")
+ASKED = exercises.find("causal_pattern")
+EXERCISE = dataclasses.replace(ASKED, budget=Budget(wall=1.0)) if ASKED else None
+RIGHT = (
+    "import torch\n"
+    "def causal_pattern(scores):\n"
+    "    future = torch.ones_like(scores, dtype=torch.bool).triu(1)\n"
+    "    return scores.masked_fill(future, -torch.inf).softmax(-1)"
+)
+CELLS_WALL = 3.0
+
+
+@dataclasses.dataclass
+class Arena:
+    """A sandbox with a neighbour in it, who has answered and wrote a file, and the world outside."""
+
+    sandbox: Sandbox
+    outside: World
+    neighbour: RemotePupil
+    server: int
+    processes: int
+
+    def grade(self, case: Submission) -> tuple[Verdict, str]:
+        """The verdict, and everything that came back from the notebook."""
+        cells = case.numbered(self.outside.as_cell())
+        with self.sandbox.pupil(cells, wall=CELLS_WALL, memory_mib=512) as pupil:
+            verdict = judge(EXERCISE, pupil)
+            return verdict, f"{verdict} {pupil.runs}"
+
+    def harm(self, said: str) -> list[str]:
+        seen = self.outside.harm(said)
+        if self.sandbox._server is None or self.sandbox._server._process.pid != self.server:
+            seen.append("the server had to be started again")
+        if len(descendants(self.server)) != self.processes:
+            seen.append("a process outlived its notebook")
+        reply = self.neighbour.call("secret", (), 5.0)
+        if reply.outcome is not Outcome.ANSWERED or reply.value != self.outside.token:
+            seen.append(f"the neighbour's answer changed: {reply}")
+        return seen
+
+
+def arena(isolation: Isolation, folder, layers: Layers | None = None) -> Iterator[Arena]:
+    neighbours = [(1, "open('mine.txt', 'w').write(open('token.txt').read())"),
+                  (2, "def secret():\n    return open('mine.txt').read()")]  # fmt: skip
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        world(folder) as outside,
+        Sandbox(isolation, jobs=2, _layers=layers) as sandbox,
+        sandbox.pupil(neighbours, files={"token.txt": outside.token.encode()}) as neighbour,
+    ):
+        patch.setattr(remote, "GRACE", 1.0)
+        assert neighbour.call("secret", (), 5.0).value == outside.token
+        server = sandbox._server._process.pid
+        yield Arena(sandbox, outside, neighbour, server, len(descendants(server)))
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> Iterator[Arena]:
+    yield from arena(Isolation.FULL, tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def container(tmp_path_factory) -> Iterator[Arena]:
+    yield from arena(Isolation.CONTAINER, tmp_path_factory.mktemp("world"))
+
+
+def hold(place: Arena, case: Submission) -> None:
+    verdict, said = place.grade(case)
+    harm = place.harm(said)
+    right = place.sandbox.pupil([(1, RIGHT)])
+    with right as pupil:
+        following = judge(EXERCISE, pupil)
+    assert harm == [], said
+    assert verdict.points == 0, verdict
+    assert verdict.status is not Status.GRADER_ERROR, verdict
+    assert following.status is Status.PASS, following
+
+
+def of(isolation: str, cases: list[Submission] = HOSTILE) -> Callable[..., object]:
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(case, id=case.name, marks=[pytest.mark.long] if case.long else [])
+            for case in cases
+            if case.runs_at(isolation)
+        ],
+    )
+
+
+@of("full")
+def test_full_isolation_holds(full: Arena, case: Submission) -> None:
+    hold(full, case)
+
+
+@pytest.mark.long
+@of("container")
+def test_isolation_in_a_container_holds(container: Arena, case: Submission) -> None:
+    hold(container, case)
+
+
+@of("full", HONEST)
+def test_honest_notebooks_notice_nothing(full: Arena, case: Submission) -> None:
+    passes(full.sandbox, case)
+
+
+@pytest.mark.long
+@of("container", HONEST)
+def test_honest_notebooks_notice_nothing_in_a_container(container: Arena, case: Submission) -> None:
+    passes(container.sandbox, case)
+
+
+def passes(sandbox: Sandbox, case: Submission) -> None:
+    with sandbox.pupil(list(enumerate([*case.cells, RIGHT], start=1)), wall=60.0) as pupil:
+        assert [run for run in pupil.runs if run.error] == []
+        assert judge(EXERCISE, pupil).status is Status.PASS
+        reply = pupil.call("works", (torch.ones(2, 3),), 20.0)
+    assert reply.outcome is Outcome.ANSWERED, reply
+    assert reply.value is True
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "case", [c for c in HOSTILE if "control" in c.header], ids=lambda case: case.name
+)
+def test_without_a_sandbox_the_witnesses_see_the_harm(tmp_path, case: Submission) -> None:
+    """The test of the test. Only what a process of one's own can do and what is undone with it."""
+    with world(tmp_path) as outside:
+        with ProcessPupil(case.numbered(outside.as_cell())) as pupil:
+            verdict = judge(EXERCISE, pupil)
+            said = f"{verdict} {pupil.runs}"
+        assert outside.harm(said) != [], said
