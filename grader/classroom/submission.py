@@ -93,7 +93,7 @@ def _notebook(data: bytes, path: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # missing cell ids and the like are no concern here
             if raw["nbformat"] < 4:
-                raw = nbformat.convert(nbformat.from_dict(raw), 4)
+                raw = nbformat.convert(nbformat.reader.reads(json.dumps(raw)), 4)
     except Exception as error:  # nbformat trips over a damaged old notebook in many ways
         raise NotebookUnreadable(
             f"{path.name} is saved in an old notebook format that can't be converted ({error}). "
@@ -193,8 +193,8 @@ def _recognise(
     for exercise in exercises.registry().values():
         votes[exercise.notebook] = votes.get(exercise.notebook, 0) + (exercise.name in defined)
     likeliest = max(votes, key=lambda name: votes[name])
-    if wanted in votes and votes[wanted] and votes[wanted] == votes[likeliest]:
-        return wanted, ()
+    if wanted in votes and stamped != wanted and 0 < votes[wanted] == votes[likeliest]:
+        likeliest, stamped = wanted, None
     if isinstance(stamped, str) and stamped in votes and (votes[stamped] or not votes[likeliest]):
         return str(stamped), ()
     if votes[likeliest]:

@@ -64,6 +64,7 @@ class Notebook:
         self._shell = _Shell.instance(config=quiet)
         for name in ("system", "system_piped", "system_raw"):
             setattr(self._shell, name, _not_run)
+        self._shell.getoutput = _no_lines
         for magic in ("pip", "conda", "mamba", "micromamba", "uv"):
             self._shell.register_magic_function(_not_run, "line", magic)  # type: ignore[arg-type]
 
@@ -105,6 +106,12 @@ def _nobody_there(prompt: object = "") -> NoReturn:
 
 def _not_run(command: str) -> None:
     print(f"(not run while the notebook is graded: {command.strip()[:80]})")
+
+
+def _no_lines(command: str, *args: Any, **kwargs: Any) -> list[str]:
+    """What ``files = !ls`` reads."""
+    _not_run(command)
+    return []
 
 
 def prefer_local_modules() -> None:

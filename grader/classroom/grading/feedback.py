@@ -57,8 +57,7 @@ details { margin: 0 0 1em 1em; max-width: 46em; }
 this file{% if edition %}; notebook of edition {{ edition }}{% endif %}. The same file gets the same
 verdict. If one seems wrong, show your teacher this page.</p>
 </body>
-</html>
-"""
+</html>"""
 
 
 def page(handed_in: HandedIn, outcome: Outcome, graded_at: str) -> str:
@@ -84,7 +83,7 @@ def page(handed_in: HandedIn, outcome: Outcome, graded_at: str) -> str:
         "edition": plain(outcome.edition),
         "file": plain(handed_in.where.replace("\\", "/").rpartition("/")[2]),
     }
-    return _template().render(**told)
+    return _template().render(**told) + "\n"
 
 
 def as_text(verdict: Verdict) -> str:

@@ -27,7 +27,9 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench()
     monkeypatch.setattr(batch, "Sandbox", lambda *args, **more: bench)
     true = exercises.of_notebook
-    monkeypatch.setattr(exercises, "of_notebook", lambda name: ASKED if name == NOTEBOOK else true(name))
+    monkeypatch.setattr(
+        exercises, "of_notebook", lambda name: ASKED if name == NOTEBOOK else true(name)
+    )
     return bench
 
 
@@ -131,7 +133,7 @@ def test_an_exception_of_ours_stops_no_batch(
         return true(cells, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bench, "pupil", sometimes)
-    done, watcher = grade(folder)
+    done, _ = grade(folder)
     assert done.newly == 3
     assert (table(folder)["ann"]["points"], table(folder)["eve"]["points"]) == ("1", "")
     assert "ZeroDivisionError: ours" in table(folder)["eve"]["remark"]
@@ -146,13 +148,13 @@ def test_a_grader_that_only_fails_gives_up_with_a_sentence(
     monkeypatch.setattr(bench, "pupil", broken)
     many = {f"{n}.ipynb": book(RIGHT, f"{n}") for n in range(30)}
     folder = laid_out(tmp_path / "in", many)
-    with pytest.raises(CannotGrade, match="12 times in a row.*no room for a process"):
+    with pytest.raises(CannotGrade, match=r"12 times in a row.*no room for a process"):
         grade(folder)
 
 
 def test_unreadable_hand_ins_are_settled_and_shown(folder: Path, bench: Bench) -> None:
     laid_out(folder, {"cut.ipynb": b'{"nbformat": 4, "cells": [', "empty.ipynb": b""})
-    done, watcher = grade(folder)
+    done, _ = grade(folder)
     assert (done.newly, bench.opened) == (5, 3)
     assert not done.all_well
     assert "isn't JSON" in table(folder)["cut"]["remark"]
@@ -163,9 +165,7 @@ def test_unreadable_hand_ins_are_settled_and_shown(folder: Path, bench: Bench) -
 
 
 def test_files_beside_the_notebook_travel_with_it(tmp_path: Path) -> None:
-    source = (
-        "if FILES.get('data/x.txt') == b'hello':\n    def virtual_weights(a, b): return a @ b"
-    )
+    source = "if FILES.get('data/x.txt') == b'hello':\n    def virtual_weights(a, b): return a @ b"
     folder = laid_out(
         tmp_path / "in", {"ann/hw.ipynb": book(source), "ann/data/x.txt": b"hello", "bob/hw.ipynb": book(source)},
     )  # fmt: skip

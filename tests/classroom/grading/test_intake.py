@@ -51,7 +51,7 @@ def test_nbgraders_course_folder_counts_only_what_was_submitted(tmp_path: Path) 
             f"source/{file}": ONE, f"release/{file}": ONE, f"autograded/ann/{file}": ONE,
             f"submitted/ann/{file}": ONE, f"submitted/ann/{NOTEBOOK}/timestamp.txt": b"2026",
             f"submitted/ann/{NOTEBOOK}/data/x.txt": b"x", f"submitted/123 [abc]/{file}": TWO,
-            f"submitted/dom\\bob/week 3/hw.ipynb": OTHER,
+            "submitted/dom\\bob/week 3/hw.ipynb": OTHER,
         },
     )  # fmt: skip
     for given in (tmp_path, tmp_path / "submitted"):

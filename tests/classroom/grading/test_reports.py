@@ -192,7 +192,9 @@ def test_a_failed_grader_is_nobodys_zero(tmp_path: Path) -> None:
 def test_learners_whose_names_look_alike_get_folders_of_their_own(tmp_path: Path) -> None:
     names = ["ann", "Ann", "a/n", "a\\n", "a:n", "..", "x" * 300]
     outcome = Outcome(NOTEBOOK, "", (verdict("virtual_weights", Status.PASS, 2.0),))
-    pairs = [(HandedIn(n, NOTEBOOK, "a.ipynb", notebook=str(i)), outcome) for i, n in enumerate(names)]
+    pairs = [
+        (HandedIn(n, NOTEBOOK, "a.ipynb", notebook=str(i)), outcome) for i, n in enumerate(names)
+    ]
     out = written(tmp_path, *pairs)
     assert len(list((out / "feedback").iterdir())) == len(names)
     assert len(list(out.glob("feedback/*/*/feedback.html"))) == len(names)

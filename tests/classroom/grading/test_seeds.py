@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.grading.seeds import Seeds, SecretUnusable, class_secret
+from grader.classroom.grading.seeds import SecretUnusable, Seeds, class_secret
 from grader.exercises.mystery_models import own
 
 SECRET = b"a secret of thirty-two characters"

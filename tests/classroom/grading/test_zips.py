@@ -101,9 +101,7 @@ def test_a_link_that_the_teacher_names_is_meant(tmp_path: Path) -> None:
     assert walk(tmp_path / "latest.ipynb") == ({"latest.ipynb": b"f"}, [])
 
 
-def test_a_bomb_costs_no_more_than_the_cap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bomb_costs_no_more_than_the_cap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST_FILE", 2**20)
     monkeypatch.setattr(files.File.load, "__defaults__", (2**20,))
     data = zipped({"bomb.ipynb": b"0" * (50 * 2**20), "fine.ipynb": b"1"})
