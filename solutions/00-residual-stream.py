@@ -98,6 +98,27 @@ progress()
 # | Given an unknown model, say what its heads do. | **08** mystery-models |
 
 # %% [markdown]
+# ### A shorter way, if you know attention
+#
+# If you have written an attention layer yourself, you need not do all of it again. This way takes a little more
+# than half of the time. Read the dictionary below, then each notebook's text at your own speed, and do these
+# exercises. The minutes are for the exercises alone.
+#
+# | notebook | do | minutes |
+# |---|---|---|
+# | **00** | `virtual_weights`, `rotate_residual_stream` | 33 |
+# | **01** | `bigram_table`, `bigram_entropy` | 18 |
+# | **02** | `qk_circuit`, `ov_circuit`, `tensor_product`, `mixed_product` | 35 |
+# | **03** | `one_layer_paths`, `full_qk_circuit`, `full_ov_circuit`, `skip_trigram_effect`, `low_rank_eigenvalues`, `eigenvalue_trap`, `copying_score`, `used_skip_trigrams` | 99 |
+# | **04** | `q_composition`, `k_composition`, `v_composition`, `low_rank_frobenius`, `composition_table`, `two_layer_paths`, `attention_score_paths` | 110 |
+# | **05** | `repeated_tokens`, `prefix_matching_score`, `copying_effect`, `find_induction_heads`, `matching_score`, `previous_token_head`, `induction_by_k_composition`, `train_induction` | 200 |
+# | **06** | `term_importance`, `virtual_head_importance` | 45 |
+# | **07** | `fold_layer_norm`, `smeared_keys` | 22 |
+# | **08** | `name_circuits` | 180 |
+#
+# Answer the questions at the ends of notebooks 03 to 08 as well. They show fastest whether you have understood.
+
+# %% [markdown]
 # ## The dictionary
 #
 # Half of all mistakes in this subject are transposes. So here is what each name means and which way

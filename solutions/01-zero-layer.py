@@ -730,7 +730,7 @@ pictures.lines(
     [int(d) for d in by_width],
     x_label="d_model",
     y_label="loss above the floor (nats)",
-    title="2,048 tokens: each doubling of the width at least halves the gap",
+    title="2,048 tokens: what each doubling of the width is worth",
     log_x=True,
 )
 

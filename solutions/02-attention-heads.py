@@ -853,7 +853,7 @@ logits, cache = model.run_with_cache(tokens)
 print(len(tokens), "tokens:", *labels)
 
 # %% demo
-pictures.patterns(cache.pattern[0, ..., :24, :24], labels[:24], columns=4)
+pictures.patterns(cache.pattern[0, ..., :16, :16], labels[:16], columns=4)
 
 # %% [markdown]
 # Read them as you would read tracks in snow. A stripe next to the diagonal means: this head goes by
@@ -957,7 +957,7 @@ W_Q, W_K, W_V, W_O = (W[0, 0] for W in (model.W_Q, model.W_K, model.W_V, model.W
 # same in both, $W_{OV}$ is transposed. A *score* is divided by $\sqrt{d_\text{head}}$, a *circuit* is not.
 # And a frozen pattern explains what a head did with one text; the reason why lies in QK.
 #
-# **Next:** notebook 03 puts a whole one-layer model together. You will read it like a table: this token
+# **Next:** [03 · one layer](../03-one-layer/03-one-layer.ipynb) puts a whole one-layer model together. You will read it like a table: this token
 # far back, that token here, so this one comes next. And you will find a bug that it cannot avoid.
 
 # %%

@@ -751,9 +751,10 @@ pictures.eigenvalues(
 )
 
 # %% [markdown]
-# In some heads one eigenvalue stands far from all others, and it alone rules the score. It belongs to one
-# mixture of tokens, and it is the "one word" head over again: such a number says little about the tokens one
-# by one. In the copying heads there are many positive ones.
+# In the heads with the lowest scores one eigenvalue stands far out on the negative side, and it alone rules the
+# score: leave it out, and what is left would count as copying. It belongs to one mixture of tokens. This is the
+# "one word" head over again, with the sign turned: such a number says little about the tokens one by one. In the
+# copying heads there are many positive ones.
 #
 # **Now the phrases.** Read off raw entries, they disappoint. For the destination `(`, these are the sources
 # that one head likes best, with what they raise most:
@@ -820,7 +821,7 @@ for head, found in enumerate(skip_trigrams.used(model, texts)):
 # %% [markdown]
 # These are phrases one can read: brackets that close, keywords that belong together, words that continue.
 # Heads that go by position show up as plain trigrams, in which the source stands right before the
-# destination. Among the heads with a high score, look for phrases that begin and end with the same token:
+# destination. In the head with the highest score, look for phrases that begin and end with the same token:
 # that is copying at work. A search over the whole held-out sample found the following to be used most (the
 # list ships with the model, without phrases of mere punctuation). Compare it with the paper's examples in
 # section 3: another model, trained on other text, has learned some of the very same.
@@ -959,8 +960,8 @@ pictures.bars(
 )
 
 # %% [markdown]
-# Hide one, and the other takes over its share of the attention: little is lost. Hide both, and nearly
-# everything is lost.
+# Hide one, and the other takes over its share of the attention: little is lost. Hide both, and far more is lost
+# than both losses together.
 #
 # The last two bars differ: that difference is your exercise's number for this token. So the honest sentence
 # is: *with its attention frozen, a one-layer model is a sum of bigrams and skip-trigrams.* What is not frozen

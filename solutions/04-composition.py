@@ -441,8 +441,8 @@ model = models.load("two-layer")
 
 # %% [markdown]
 # How to read it. White is chance. Red is a pair that fits better than chance, blue one that fits worse.
-# Most squares are pale: most heads of layer 1 are content with the embedding. If one square stands out in
-# the K panel, you have probably found the two halves of an *induction head*, which notebook 05 is about.
+# Here nearly all squares are white or blue: these pairs fit no better than chance, or avoid each other, and most
+# heads of layer 1 are content with the embedding. If one square stands out in the K panel, you have probably found the two halves of an *induction head*, which notebook 05 is about.
 # The earlier head tells each position which token came before it, and the later one looks for that.
 #
 # How far from chance is far? Random pairs of this shape scatter as your function says; the line below
@@ -519,7 +519,7 @@ pictures.matrix(
     torch.tensor(list(rises.values())),
     rows=["natural text", "with curriculum"],
     columns=["Q cut", "K cut", "V cut"],
-    axes=("", ""),
+    axes=("trained on", "input that reads the embedding only"),
     title="What a cut costs: rise of the loss, in nats",
 )
 
@@ -817,7 +817,7 @@ pictures.matrix(
     torch.stack([looks.diagonal(-d, 1, 2).mean(dim=1) for d in range(4)], dim=1),
     rows=[f"head 0.{h}" for h in range(schooled.n_heads)],
     columns=["itself", "1 back", "2 back", "3 back"],
-    axes=("", "average attention"),
+    axes=("layer 0", "average attention"),
     title="Layer 0 of “two-layer-curriculum”",
     diverging=False,
 )
@@ -952,7 +952,7 @@ for label, W_OV_2 in readers.items():
 # Three things to remember. A cyclic turn is for traces and eigenvalues, never for norms. A score without its baseline and its spread
 # says nothing. And a score is about what could be read; a cut shows what is.
 #
-# **Next:** notebook 05 follows the strongest of these pairs to the end. A head that tells every position what came before it,
+# **Next:** [05 · induction heads](../05-induction-heads/05-induction-heads.ipynb) follows the strongest of these pairs to the end. A head that tells every position what came before it,
 # and a head that looks for it: an induction head. No one-layer model of the kind in notebook 03 learns to do what it does.
 
 # %%

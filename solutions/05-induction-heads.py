@@ -221,7 +221,8 @@ pictures.lines(
 # %% [markdown]
 # At the beginning all three improve: a few lines tell what kind of text it is. After that the model with one
 # layer is nearly flat. The two with induction heads go on improving, and the one with the strongest induction heads
-# improves most, although its loss as a whole is the highest: it was trained on half as much text.
+# improves most, although its loss as a whole is the highest: part of its training went into random tokens, and it
+# knows less about text than the others.
 #
 # **Question.** *Even the model with one layer gains a little from a longer context. How can it?*
 #
@@ -246,7 +247,7 @@ back = torch.arange(12)[:, None] - torch.arange(12)
 kinds = {
     "previous token": back == 1,
     "duplicate token": (back > 0) & (back % 4 == 0),
-    "induction": (back > 0) & (back % 4 == 3) & (torch.arange(12)[:, None] >= 4),
+    "induction": (back > 0) & (back % 4 == 3) & (back < torch.arange(12)[:, None]),
     "one before the copy": (back > 4) & (back % 4 == 1),
 }
 ideal = torch.stack([looked.float() for looked in kinds.values()])
@@ -332,7 +333,7 @@ check(prefix_matching_score)
 
 # %%
 back = torch.arange(12)[:, None] - torch.arange(12)
-induction = ((back > 0) & (back % 4 == 3) & (torch.arange(12)[:, None] >= 4)).float()
+induction = ((back > 0) & (back % 4 == 3) & (back < torch.arange(12)[:, None])).float()
 induction[:4, 0] = 1.0
 induction = induction / induction.sum(dim=1, keepdim=True)
 # print([float(prefix_matching_score(induction, period)) for period in (3, 4, 5)])
@@ -403,7 +404,7 @@ pictures.matrix(
     torch.stack([score.flatten() for score in scores], dim=1),
     rows=[f"head {i // 4}.{i % 4}" for i in range(8)],
     columns=["text match", "text copy", "curriculum match", "curriculum copy"],
-    axes=("", ""),
+    axes=("layer.head", "model and score"),
     title="Prefix matching and copying in two models",
 )
 
@@ -703,7 +704,7 @@ pictures.matrix(
     losses,
     rows=["zero: rest anew", "frozen patterns"],
     columns=[f"without {i // 4}.{i % 4}" for i in range(8)],
-    axes=("", ""),
+    axes=("ablation", "head that is taken out"),
     title=f"Loss on the second copy (whole model: {second_copy_loss(clean, tokens, 50):.2f})",
     diverging=False,
 )
@@ -747,7 +748,7 @@ pictures.matrix(
     [[accuracy_with_cut(model, tokens, cut, 50, r) for cut in ("", *"QKV")] for r in (0, 1)],
     rows=["the embedding", "and head 0.3"],
     columns=["nothing cut", "Q cut", "K cut", "V cut"],
-    axes=("the cut input still reads", ""),
+    axes=("cut input reads", "input of layer 1"),
     title="Share that is right on the second copy",
     diverging=False,
 )
@@ -1192,38 +1193,75 @@ check(phase_change_step)
 # print(phase_change_step(losses_2), phase_change_step(losses_1))
 
 # %% [markdown]
-# Now look inside while it happens. This is the beginning of the training of a larger model, the curriculum model of
-# this course. It starts with rows of repeated random tokens, and its heads were measured on the way.
+# Now look inside while it happens. Snapshots were kept of the training of a larger model, the curriculum model of this
+# course, which starts with rows of repeated random tokens. Here they are measured as you have learned to: the best
+# previous-token head of layer 0, the best prefix matching in layer 1, and the share of right guesses on the second copy.
+
 
 # %% demo
-log = models.card("two-layer-curriculum")["log"]
-log = [entry for entry in log if entry["step"] <= 800]
-best = {
-    "previous token (best head)": ("previous_token_random", 0),
-    "prefix matching (best head)": ("prefix_matching_random", 1),
-}
-series = {name: [max(e[key][layer]) for e in log] for name, (key, layer) in best.items()}
-series["right on the second copy"] = [entry["random_accuracy"] for entry in log]
+def through_training(name):
+    measured = {"steps": [], "loss": [], "previous token": [], "prefix matching": [], "right": []}
+    for step, snapshot in models.checkpoints(name):
+        logits, cache = snapshot.run_with_cache(tokens)  # random tokens, twice, from section 4
+        one_back = cache.pattern[0].diagonal(-1, -2, -1).mean(dim=(0, 2))
+        right = (logits[:, 50:-1].argmax(dim=-1) == tokens[:, 51:]).float().mean()
+        measured["steps"].append(step)
+        measured["loss"].append(second_copy_loss(logits, tokens, 50))
+        measured["previous token"].append(one_back.max())
+        measured["prefix matching"].append(matching_and_copying(snapshot)[0][1].max())
+        measured["right"].append(right)
+    return measured
+
+
+change = through_training("two-layer-curriculum")
+early = sum(
+    step <= 450 for step in change["steps"]
+)  # the last snapshot is thousands of steps later
 pictures.lines(
-    series,
-    x=[entry["step"] for entry in log],
+    {name: change[name][:early] for name in ("previous token", "prefix matching", "right")},
+    x=change["steps"][:early],
     x_label="training step",
-    y_label="score",
-    title="A larger model: the parts, then the whole",
+    y_label="score, share",
+    title="A larger model: the parts, and the whole",
+)
+
+# %% demo
+pictures.lines(
+    {"loss on the second copy": change["loss"][:early]},
+    x=change["steps"][:early],
+    x_label="training step",
+    y_label="loss (nats)",
+    title="The same snapshots: the loss falls off a cliff",
+    levels={"all tokens alike": uniform},
 )
 
 # %% [markdown]
-# Look at the steps from 200 to 400. First two heads begin to form, one that looks back and one that matches, while the
-# predictions are still nearly all wrong. When both are there, the third line jumps. What looks sudden from outside is
-# the last of several steps inside. (The dip afterwards has another reason: after these first steps the model reads natural
-# text, with only some such rows among it. Induction suffers, and recovers.)
+# For more than 250 steps nothing seems to happen; the loss stays at that of a model that knows nothing. Look at the
+# first line: it rises before the others. A head that looks back begins to form while there is hardly any prefix matching
+# and every guess is wrong. Then both parts are there, and within some 50 steps the loss falls from the guessing level to
+# nearly nothing. What looks sudden from outside is the last of several steps inside.
+#
+# Now the model that saw nothing but text:
+
+# %% demo
+slow = through_training("two-layer")
+pictures.lines(
+    {name: slow[name] for name in ("previous token", "prefix matching", "right")},
+    x=slow["steps"],
+    x_label="training step",
+    y_label="score, share",
+    title="Trained on text alone: the same parts, slowly",
+)
+
+# %% [markdown]
+# The same two parts grow, and in the same order. But it takes thousands of steps, and on random tokens the guesses stay wrong:
+# one induction head, half grown, among louder voices.
 #
 # The paper of 2022 saw such a change in every model it trained that had more than one layer, up to billions of
 # parameters, and in none with a single layer. In its models most of what they can do with context forms in that short
 # window.
 #
-# Two cautions. The change is this sharp because the task is pure; in the model trained on text alone, induction grew
-# over thousands of steps (its card, `models.card("two-layer")`, has the log). And whether induction heads are *the* cause
+# Two cautions. The change is this sharp because the task is pure. And whether induction heads are *the* cause
 # of learning in context is disputed: for tasks given by a few examples, other heads seem to matter more in large models
 # ([Yin and Steinhardt, 2025](https://arxiv.org/abs/2502.14010)).
 
@@ -1247,7 +1285,7 @@ pictures.matrix(
     pair_scores(textual),
     rows=[f"head 1.{j}" for j in range(4)],
     columns=[f"keys from 0.{i}" for i in range(4)],
-    axes=("", ""),
+    axes=("head that asks", "whose output the keys read"),
     title="Matching scores in the model trained on text",
 )
 
@@ -1311,7 +1349,7 @@ pictures.matrix(
 # takes two scores, since heads that look right may lower what they find. And a head is proved by three kinds of
 # evidence: where it looks, what its weights say, and what is missing without it.
 #
-# **Next:** notebook 06 asks how much each path through a model really matters, and weighs the votes.
+# **Next:** [06 · path importance](../06-path-importance/06-path-importance.ipynb) asks how much each path through a model really matters, and weighs the votes.
 
 # %%
 progress()

@@ -175,7 +175,7 @@ picture
 # %% [markdown]
 # At order 0 there is no pattern that could be wrong. At the **highest** order all paths are there: the
 # stream is the real one, and a pattern computed anew is the real one too. The slip is invisible at both
-# ends. Only order 1 shows it, by a few tenths of a nat. So if you test such code, test it in the middle.
+# ends. Only order 1 shows it, by nearly half a nat. So if you test such code, test it in the middle.
 #
 # **Question.** *A model with three layers has orders 0 to 3. At which orders can a missing freeze show?*
 #
@@ -509,7 +509,7 @@ pictures.matrix(
     torch.stack([table[:, 0], torch.stack(direct_only), torch.stack(anew)], dim=1),
     rows=[f"head 0.{h}" for h in range(4)],
     columns=["attributed", "direct off", "head off"],
-    axes=("", "logits; then rises of the loss, in nats"),
+    axes=("layer 0", "logits; then rises of the loss, in nats"),
     title="The same heads by three measures",
 )
 
@@ -571,7 +571,7 @@ pictures.matrix(
     torch.stack(ratios),
     rows=["two-layer", "curriculum"],
     columns=[f"{layer}.{head}" for layer in range(2) for head in range(4)],
-    axes=("", "head (layer.head)"),
+    axes=("model", "head (layer.head)"),
     title="Length of what arrives, relative to an average value",
     diverging=False,
 )
@@ -675,7 +675,7 @@ pictures.bars(
 # Three habits to take along. Say what a term is added to. Test frozen patterns in the middle, not at the end.
 # And when a number surprises you, look at the heads behind it before you explain it.
 #
-# **Next:** notebook 07 leaves the simplified models: MLPs, LayerNorm, biases, and how to bring in a model that
+# **Next:** [07 · beyond](../07-beyond/07-beyond.ipynb) leaves the simplified models: MLPs, LayerNorm, biases, and how to bring in a model that
 # somebody else has trained.
 
 # %%

@@ -316,7 +316,9 @@ pictures.patterns(
 # TransformerLens is the library that most people in this field use. A saved model there is a dict from names to
 # arrays: `embed.W_E`, `pos_embed.W_pos`, `unembed.W_U`, and for each layer $N$ `blocks.N.attn.W_Q`, `W_K`, `W_V` and
 # `W_O`, each (head, …) as here. There are also biases (`b_Q`, `b_K`, `b_V`, `b_O`, `unembed.b_U`) and two buffers,
-# `mask` and `IGNORE`, which hold no weights.
+# `mask` and `IGNORE`, which hold no weights. This is the form up to version 3 of the library. Version 4 has
+# rebuilt it around other libraries' models, and no longer runs models with positions as in the paper. Files
+# that were saved before stay as they are.
 #
 # ### Exercise: Bring in somebody else's model
 #
@@ -407,7 +409,7 @@ check(from_transformer_lens)
 # | induction | its explanation predicts a new architecture: `smeared_keys` | |
 # | other libraries | the same matrices: `from_transformer_lens` | trust without comparing logits |
 #
-# **Next:** notebook 08 hands you transformers whose circuits we know and you do not. Find them.
+# **Next:** [08 · mystery models](../08-mystery-models/08-mystery-models.ipynb) hands you transformers whose circuits we know and you do not. Find them.
 
 # %%
 progress()

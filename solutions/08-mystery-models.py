@@ -20,7 +20,7 @@
 import torch
 
 from grader import check, hint, progress, solution
-from grader.lab import mystery, pictures
+from grader.lab import mystery, pictures, results
 from grader.transformer import Transformer
 
 # %% [markdown]
@@ -193,7 +193,7 @@ pictures.points(
     after.flatten(),
     rise.flatten(),
     labels=[
-        f"head {layer}.{head}" if after[layer, head] > 0.5 or abs(rise[layer, head]) > 1 else "·"
+        f"head {layer}.{head}" if after[layer, head] > 0.5 or abs(rise[layer, head]) > 1 else None
         for layer in range(model.n_layers)
         for head in range(model.n_heads)
     ],
@@ -454,33 +454,90 @@ for level in (1, 2, 3):
 # ### END SOLUTION
 
 # %% [markdown]
-# ## What you have shown in this course
+# ## The end: what you have shown
 #
-# | the paper says | you showed it in |
-# |---|---|
-# | The residual stream is a sum, and it has no privileged basis. | 00: `residual_stream`, `rotate_residual_stream` |
-# | A model without layers is a table of bigrams. | 01: `bigram_table`, `train_zero_layer` |
-# | Heads are independent and additive; QK says where to look, OV says what to copy. | 02: `concat_equals_sum`, `qk_circuit`, `ov_circuit` |
-# | With frozen patterns, one layer is bigrams plus skip-trigrams, with a bug. | 03: `one_layer_paths`, `bug_partners` |
-# | Copying shows in the eigenvalues of the OV circuit. It is no proof. | 03: `copying_score`, `eigenvalue_trap` |
-# | Two layers compose, through queries, keys and values. | 04: `composition_table`, `two_layer_paths` |
-# | Induction heads: a previous-token head, K-composition, and a head that copies. | 05: `find_induction_heads`, `induction_by_k_composition` |
-# | They appear suddenly, in a phase change. | 05: `train_induction`, `phase_change_step` |
-# | Most of the loss is carried by single heads, little by virtual heads. | 06: `term_importance` |
-# | MLPs and LayerNorm fit in, up to a point. | 07: `mlp_path_expansion`, `fold_layer_norm` |
-# | All of this together reads a model that nobody explained. | 08: `name_circuits` |
+# This is the map from notebook 00 once more, now with numbers. For each result of the paper it says where you showed it, what
+# the paper measured, what our models give, and whether the two agree. Our numbers come from the shipped models as they are.
+
+# %% demo
+results.table()
+
+# %% [markdown]
+# Where the two differ, don't blame either. Ours are small models with four or eight heads a layer, a vocabulary of 2,048 tokens,
+# and minutes of training. What should carry over is the *method*, and the direction of most results. A number of one model on one kind
+# of text is a number of that model on that text.
 #
-# The words that you now own, and that later work takes for granted: *residual stream, virtual weights,
-# QK and OV circuit, direct path, skip-trigram, copying head, composition, virtual head, induction head,
-# prefix matching, phase change, ablation, direct logit attribution*.
+# ## The dictionary, last page
 #
-# **Where to go on.** [In-context Learning and Induction
-# Heads](https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html) follows
-# the induction heads into large models. [Toy Models of
-# Superposition](https://transformer-circuits.pub/2022/toy_model/index.html) begins where notebook 07 ends:
-# why neurons are hard to read. [Copy suppression](https://arxiv.org/abs/2310.04625) takes one head of a
-# real model apart. And the [exercises](https://transformer-circuits.pub/2021/exercises/index.html) published
-# beside the paper ask you to write circuits by hand, as the maker of your mystery models did.
+# These are the words that you now own, and that later work takes for granted. Each leads to the notebook in which you built what it means.
+#
+# | word | in one line | notebook |
+# |---|---|---|
+# | **residual stream** | the vector at each position that all layers read from and add to | [00](../00-residual-stream/00-residual-stream.ipynb) |
+# | **virtual weights** | the product that connects two layers directly, through the stream | [00](../00-residual-stream/00-residual-stream.ipynb) |
+# | **privileged basis** | coordinates that mean something; the stream has none by its equations | [00](../00-residual-stream/00-residual-stream.ipynb) |
+# | **memory management** | erasing from the stream what an earlier part wrote | [00](../00-residual-stream/00-residual-stream.ipynb) |
+# | **bigram** | a pair of neighboring tokens; all that a model without layers can know | [01](../01-zero-layer/01-zero-layer.ipynb) |
+# | **direct path** | embedding times unembedding: what is said past all heads | [01](../01-zero-layer/01-zero-layer.ipynb) |
+# | **QK circuit** | `W_Q @ W_K.T`: where a head looks | [02](../02-attention-heads/02-attention-heads.ipynb) |
+# | **OV circuit** | `W_V @ W_O`: what a head makes of what it looks at | [02](../02-attention-heads/02-attention-heads.ipynb) |
+# | **frozen pattern** | attention held fixed at that of a run; the rest is then linear | [02](../02-attention-heads/02-attention-heads.ipynb) |
+# | **skip-trigram** | source … destination → output: what one head of one layer can say | [03](../03-one-layer/03-one-layer.ipynb) |
+# | **skip-trigram bug** | a pair that is forced because OV doesn't know the destination | [03](../03-one-layer/03-one-layer.ipynb) |
+# | **copying head** | raises the token that it looks at; shows in the eigenvalues of OV, which prove nothing | [03](../03-one-layer/03-one-layer.ipynb) |
+# | **positional head** | looks a fixed distance back, whatever stands there | [03](../03-one-layer/03-one-layer.ipynb) |
+# | **composition** | a head reading what an earlier head wrote, by its queries, keys or values | [04](../04-composition/04-composition.ipynb) |
+# | **composition score** | how much of what one head writes another could read; compared with chance | [04](../04-composition/04-composition.ipynb) |
+# | **virtual head** | two heads in a row, which act as one | [04](../04-composition/04-composition.ipynb) |
+# | **previous-token head** | looks at the position just before | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **prefix matching** | looking at what came after an earlier copy of the present token | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **induction head** | prefix matching and copying: [a][b] … [a] → [b] | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **duplicate-token head** | looks at earlier copies of the present token | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **ablation** | taking a part out, to see what it was good for; zero, mean or frozen | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **phase change** | the short stretch of training in which induction heads form | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **in-context learning score** | late loss minus early loss; negative is good | [05](../05-induction-heads/05-induction-heads.ipynb) |
+# | **term importance** | what paths of each length are worth, in nats | [06](../06-path-importance/06-path-importance.ipynb) |
+# | **direct logit attribution** | what each part of the stream says about the next token by itself | [06](../06-path-importance/06-path-importance.ipynb) |
+# | **value-weighted pattern** | attention times the length of what it moves | [06](../06-path-importance/06-path-importance.ipynb) |
+# | **folding** | moving a scale, shift or bias into the weights beside it | [07](../07-beyond/07-beyond.ipynb) |
+# | **smeared keys** | keys mixed with the key before: induction in one layer | [07](../07-beyond/07-beyond.ipynb) |
+# | **copy suppression** | a head that lowers what it finds; anti-copying | [07](../07-beyond/07-beyond.ipynb) |
+#
+# ## Where to go on, and what later work changed
+#
+# **The paper's own corrections.** One composition figure was wrong: a norm is not cyclic. The
+# [erratum](https://transformer-circuits.pub/2021/framework/index.html#comment-errata) stands among the comments; corrected, there is
+# more composition. The [exercises](https://transformer-circuits.pub/2021/exercises/index.html) published beside the paper ask you to
+# write circuits by hand, as the maker of your mystery models did.
+#
+# **Induction heads in large models.** [In-context Learning and Induction
+# Heads](https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html) (2022) follows them up to billions of
+# parameters. How much of their work the simple story explains was
+# [tested by resampling](https://www.lesswrong.com/posts/j6s9H9SHrEhEfuJnq/causal-scrubbing-results-on-induction-heads): about a third,
+# and nearly nine tenths once the story is refined. That one layer can't do induction well, however trained, was
+# [proved](https://arxiv.org/abs/2408.14332) as a bound on its size. Whether induction heads are what learning from examples rests on is
+# disputed: in larger models [function-vector heads](https://arxiv.org/abs/2502.14010) matter more for it, and models
+# [trained not to copy](https://arxiv.org/abs/2511.05743) learn much of it all the same.
+#
+# **One layer.** A sum of skip-trigrams is
+# [not all that one layer can do](https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag/one-layer-transformers-aren-t-equivalent-to-a-set-of-skip):
+# sources compete for attention.
+#
+# **Measuring composition.** What a score should mean is discussed by
+# [Lieberum](https://www.lesswrong.com/posts/vaHxk9jSfmGbzvztT/thoughts-on-formalizing-composition) and
+# [Snell](https://willsnell.com/posts/math_composition); the [projection kernel](https://arxiv.org/abs/2601.10266) compares subspaces instead.
+#
+# **The stream.** Trained models do have [special directions](https://www.anthropic.com/research/privileged-bases-in-the-transformer-residual-stream),
+# by the optimizer's doing. And because later parts erase what earlier ones wrote, direct attribution
+# [can mislead](https://arxiv.org/abs/2310.07325).
+#
+# **Heads that lower.** [Copy suppression](https://arxiv.org/abs/2310.04625) takes one head of GPT-2 apart: it lowers what it finds, and
+# repairs part of what an ablation breaks.
+#
+# **Beyond attention.** [Toy Models of Superposition](https://transformer-circuits.pub/2022/toy_model/index.html) begins where notebook 07
+# ends: why neurons are hard to read. For words that you meet on the way, there is [a glossary](https://neelnanda.io/glossary).
+#
+# This was the last notebook. Your map:
 
 # %%
 progress()

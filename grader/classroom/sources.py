@@ -218,9 +218,9 @@ def _inside_body(cell: Cell, name: str) -> bool:
 
 def _pairing(source: Source, exercises: Sequence[str]) -> Iterator[str]:
     """Every exercise is answered once and then checked once; no two questions share a name."""
-    for name, count in Counter(cell.name for cell in source.of_kind(QUESTION)).items():
-        if count > 1:
-            yield f"{source.notebook}.py: {count} questions are called {name}."
+    for question, often in Counter(cell.name for cell in source.of_kind(QUESTION)).items():
+        if often > 1:
+            yield f"{source.notebook}.py: {often} questions are called {question}."
     answered = {answer_name(c, exercises): c.number for c in source.of_kind("answer")}
     checks = source.of_kind("check")
     checked = {checked_name(c): c.number for c in checks}

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
+from matplotlib.transforms import Bbox
 
 from grader.lab.picture_style import (
     ACCENT,
@@ -22,6 +23,11 @@ from grader.lab.picture_style import (
     ticks,
 )
 
+# Where a dot's name may stand: offset in points, and the side of the text that is nearest the dot.
+_BESIDE = (
+    (4, 3, "left", "bottom"), (-4, 3, "right", "bottom"), (4, -3, "left", "top"),
+    (-4, -3, "right", "top"), (0, 6, "center", "bottom"), (0, -6, "center", "top"),
+)  # fmt: skip
 _FEW = 12  # places on a logarithmic axis that are named one by one, better than powers of ten
 
 
@@ -99,22 +105,45 @@ def points(
     labels: Iterable[Any] | None = None,
     title: str = "",
 ) -> Figure:
-    """A dot for each pair; labels: one a dot, written beside it."""
+    """A dot for each pair; labels: one a dot, written beside it, None for a dot without one."""
     across = array(x, 1, "A point picture draws one line of numbers for x")
     up = array(y, 1, "A point picture draws one line of numbers for y")
     if len(across) != len(up):
         raise ValueError(f"x holds {len(across)} numbers and y {len(up)}; they come in pairs.")
-    names = labels_for(labels, len(up), "Points") or [""] * len(up)
+    given = [None] * len(up) if labels is None else list(labels)
+    shown = labels_for(["" if name is None else name for name in given], len(up), "Points") or []
+    names = ["" if of is None else name for of, name in zip(given, shown, strict=True)]
     figure, grid = picture(5.2, 4.2, title)
     place = grid[0, 0]
     with matplotlib.rc_context(STYLE):
         place.scatter(across, up, color=SERIES[0], s=28, alpha=0.8, linewidths=0)
-        for name, spot in zip(names, zip(across, up, strict=True), strict=True):
-            place.annotate(name, spot, xytext=(4, 3), textcoords="offset points", fontsize=9)
         place.set(xlabel=x_label, ylabel=y_label, title=title)
         place.grid(True)
         place.set_axisbelow(True)
+        if any(names):
+            _name_dots(figure, place, names, np.stack([across, up], axis=1))
     return figure
+
+
+def _name_dots(figure: Figure, place: Axes, names: Sequence[str], spots: np.ndarray) -> None:
+    """Each name beside its dot, where it covers no dot and no name before it, if there is such a place."""
+    notes = [
+        place.annotate(name, spot, xytext=_BESIDE[0][:2], textcoords="offset points", fontsize=9)
+        for name, spot in zip(names, spots, strict=True)
+        if name
+    ]
+    figure.draw_without_rendering()  # so that the layout, and with it the room, is known
+    taken = [Bbox([dot - 3, dot + 3]) for dot in place.transData.transform(spots)]
+    for note in notes:
+        boxes = []
+        for across, up, side, edge in _BESIDE:
+            note.set(position=(across, up), ha=side, va=edge)
+            boxes.append(note.get_window_extent())
+        covered = [sum(box.overlaps(other) for other in taken) for box in boxes]
+        best = covered.index(min(covered))
+        across, up, side, edge = _BESIDE[best]
+        note.set(position=(across, up), ha=side, va=edge)
+        taken.append(boxes[best])
 
 
 def eigenvalues(values: Any | Mapping[str, Any], *, title: str = "", columns: int = 4) -> Figure:
@@ -137,7 +166,7 @@ def eigenvalues(values: Any | Mapping[str, Any], *, title: str = "", columns: in
             _draw_plane(place, numbers)
             place.set_title(name)
         if isinstance(values, Mapping) and title:
-            figure.suptitle(title, fontsize=11)
+            figure.suptitle(title, fontsize=11, fontweight="bold", x=0.02, ha="left")
     return figure
 
 

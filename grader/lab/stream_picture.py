@@ -37,7 +37,8 @@ def stream_diagram(
     tallest = max((len(layer) for layer in boxes), default=0)
     length = 2 * _ENDS + _LAYER_WIDTH * max(len(boxes), 1)  # with no layer, a bare line
     top = 0.75 + tallest * (_BOX_HEIGHT + _GAP)
-    figure, grid = picture(min(length * 0.72, 11.0), min((top + 0.9) * 0.72, 6.0), title)
+    height = (top + 0.9) * 0.72 + (0.35 if title else 0.0)
+    figure, grid = picture(min(length * 0.72, 11.0), min(height, 6.0), title)
     place = grid[0, 0]
     with matplotlib.rc_context(STYLE):
         place.set(xlim=(-0.2, length + 0.2), ylim=(-0.75, top), aspect="equal", title=title)

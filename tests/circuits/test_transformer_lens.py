@@ -45,6 +45,6 @@ def test_a_trained_model_goes_there_and_back() -> None:
     theirs.load_state_dict(state)
     tokens = models.sample_tokens("code")[:64][None]
     expected = theirs(tokens).detach()
-    torch.testing.assert_close(model(tokens), expected, atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(model(tokens), expected, atol=1e-4, rtol=1e-4)
     ours = from_transformer_lens(theirs.state_dict())
     torch.testing.assert_close(ours(tokens), model(tokens), atol=1e-4, rtol=1e-4)

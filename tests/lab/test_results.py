@@ -1,0 +1,49 @@
+"""The last page's table: names that exist, figures that are measured, remarks that are true."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from grader import exercises, resources
+from grader.lab import path_losses, results
+from grader.models import card
+
+
+@pytest.mark.parametrize("result", results.RESULTS, ids=lambda r: r.claim)
+def test_a_result_names_its_exercises_and_its_remark_is_true(result: results.Result) -> None:
+    assert {exercises.registry()[name].notebook for name in result.exercises} == {result.notebook}
+    assert result.true(), result.remark
+
+
+def test_every_notebook_has_its_results_in_the_courses_order() -> None:
+    notebooks = [result.notebook for result in results.RESULTS]
+    assert notebooks == sorted(notebooks)
+    assert list(dict.fromkeys(notebooks)) == list(exercises.NOTEBOOKS)
+
+
+def test_the_figures_are_those_of_the_cards() -> None:
+    text = repr(results.table())
+    one, two = (card(name)["figures"] for name in ("one-layer", "two-layer"))
+    assert f"{one['copying_heads']} of {one['heads']} heads" in text
+    assert f"two-layer: {two['in_context_score']:.2f} nats" in text
+    assert f"{two['compositions'][1][1][0]:+.3f} above chance" in text
+    for effect in path_losses.EFFECTS[:3]:
+        assert f"paper: {effect.paper:g} nats" in text
+
+
+def test_each_row_links_to_its_notebook() -> None:
+    page = results.table()._repr_html_()
+    links = re.findall(r'href="\.\./([^"]+)"', page)
+    assert len(links) == len(results.RESULTS) == page.count("<tr>") - 1
+    for link in links:
+        assert (resources.course_dir() / link).is_file()
+
+
+def test_induction_heads_are_counted_by_both_scores() -> None:
+    figures = {
+        "prefix_matching_random": [[0.9], [0.9, 0.9, 0.1, 0.4]],
+        "ov_positivity": [[0.9], [0.9, -0.9, 0.9, 0.5]],
+    }
+    assert results.induction_heads(figures) == 2
