@@ -6,6 +6,7 @@ copy, move, rename and delete cells; whatever can be made sense of is, and the r
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from collections.abc import Iterable
@@ -210,11 +211,18 @@ def _recognise(
 def _unchanged_demos(name: str, code: Iterable[tuple[int, Cell]]) -> set[int]:
     """Cells of ours that show something and are as we shipped them: nothing in them to grade."""
     try:
-        shipped = notebook_files.read(resources.released(name))["cells"]
+        path = resources.released(name)
+        demos = _demos(path, path.stat().st_mtime_ns)
     except (resources.CourseNotFound, OSError, ValueError):
         return set()
-    demos = {c["source"].rstrip() for c in shipped if merge.grade_id(c).startswith("demo_")}
     return {number for number, cell in code if cell["source"].rstrip() in demos}
+
+
+@functools.lru_cache(maxsize=32)
+def _demos(path: Path, changed: int) -> frozenset[str]:
+    """The sources of a released notebook's demo cells, read once for a whole batch."""
+    cells = notebook_files.read(path)["cells"]
+    return frozenset(c["source"].rstrip() for c in cells if merge.grade_id(c).startswith("demo_"))
 
 
 def _stubs_beside_answers(names: Iterable[str], code: list[tuple[int, Cell]]) -> set[int]:

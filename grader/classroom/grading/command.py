@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from grader.classroom.grading import batch
@@ -31,13 +32,32 @@ AT_YOUR_RISK = (
     "WARNING: no sandbox. Every notebook runs as you, and can read, change and send away your files "
     "and forge its own points. You said --trust."
 )
+WAYS_OUT = (
+    "Ways out: mend what is missing (`grader doctor` shows it); on macOS and Windows, grade in a Linux "
+    "container or in WSL2; in a container that is thrown away after one submission, --isolation "
+    "container; for code that you trust as your own, and at your own risk, --isolation none --trust."
+)
 _REMARKS_SHOWN = 20
 
 
 def grade(paths: Sequence[Path], out: Path, how: How, assignment: str) -> Batch:
     """Grade the batch behind a progress bar. Raises what is in ``KNOWN``."""
-    with Bar() as bar:
+    with _ways_out(), Bar() as bar:
         return batch.grade(paths, out, how, bar, assignment=assignment)
+
+
+def replay(out: Path, learner: str, exercise: str, how: How) -> Replayed:
+    """Judge one kept answer again. Raises what is in ``KNOWN``."""
+    with _ways_out():
+        return batch.replay(out, learner, exercise, how)
+
+
+@contextlib.contextmanager
+def _ways_out() -> Iterator[None]:
+    try:
+        yield
+    except SandboxUnavailable as error:
+        raise CannotGrade(f"{error}\n{WAYS_OUT}") from None
 
 
 def told(done: Batch) -> str:

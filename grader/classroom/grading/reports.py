@@ -46,6 +46,8 @@ def write(store: Store, out: Path) -> Summary:
     """Write all reports anew → the summary of what is in them. Raises ReportsNotWritten."""
     names = store.names()
     summary = Summary()
+    for left_over in out.rglob(".*.tmp"):  # of a process that was killed while it wrote
+        left_over.unlink(missing_ok=True)
     learners = folder_names({learner for learner, _ in names})
     assignments = folder_names({assignment for _, assignment in names})
     asked = [e for e in exercises.registry().values() if any(e.notebook == a for _, a in names)]
