@@ -32,7 +32,7 @@ pytestmark = [
 HOSTILE = submission_cases.every("hostile")
 HONEST = submission_cases.every("honest")
 ASKED = exercises.find("causal_pattern")
-EXERCISE = dataclasses.replace(ASKED, budget=Budget(wall=1.0)) if ASKED else None
+IMPATIENT = dataclasses.replace(ASKED, budget=Budget(wall=1.0)) if ASKED else None
 RIGHT = (
     "import torch\n"
     "def causal_pattern(scores):\n"
@@ -56,7 +56,7 @@ class Arena:
         """The verdict, and everything that came back from the notebook."""
         cells = case.numbered(self.outside.as_cell())
         with self.sandbox.pupil(cells, wall=CELLS_WALL, memory_mib=512) as pupil:
-            verdict = judge(EXERCISE, pupil)
+            verdict = judge(IMPATIENT, pupil)
             return verdict, f"{verdict} {pupil.runs}"
 
     def harm(self, said: str) -> list[str]:
@@ -99,9 +99,8 @@ def container(tmp_path_factory) -> Iterator[Arena]:
 def hold(place: Arena, case: Submission) -> None:
     verdict, said = place.grade(case)
     harm = place.harm(said)
-    right = place.sandbox.pupil([(1, RIGHT)])
-    with right as pupil:
-        following = judge(EXERCISE, pupil)
+    with place.sandbox.pupil([(1, RIGHT)]) as pupil:
+        following = judge(ASKED, pupil)
     assert harm == [], said
     assert verdict.points == 0, verdict
     assert verdict.status is not Status.GRADER_ERROR, verdict
@@ -130,6 +129,32 @@ def test_isolation_in_a_container_holds(container: Arena, case: Submission) -> N
     hold(container, case)
 
 
+# Older kernels and stricter systems. What Python does with a frame is the same on all of them.
+WEAKER = {
+    "full, no Landlock": (Isolation.FULL, {"landlock": 0}),
+    "full, the Landlock of Linux 5.19": (Isolation.FULL, {"landlock": 2}),
+    "full, no mounts of its own": (Isolation.FULL, {"nested": False, "landlock": 4}),
+    "container, the first Landlock": (Isolation.CONTAINER, {"landlock": 1}),
+}
+OF_PYTHON = ("frames", "answers", "patches", "forged faults", "shell", "seeds", "exits", "output")
+OF_THE_SYSTEM = [case for case in HOSTILE if case.header["family"] not in OF_PYTHON]
+
+
+@pytest.fixture(scope="module", params=WEAKER)
+def weaker(request, tmp_path_factory) -> Iterator[Arena]:
+    isolation, without = WEAKER[request.param]
+    layers = dataclasses.replace(Layers.found(), **without)
+    yield from arena(isolation, tmp_path_factory.mktemp("world"), layers)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", OF_THE_SYSTEM, ids=lambda case: case.name)
+def test_what_a_missing_layer_did_is_done_by_another(weaker: Arena, case: Submission) -> None:
+    if not case.runs_at(weaker.sandbox._isolation):
+        pytest.skip("a common folder has no size of its own")
+    hold(weaker, case)
+
+
 @of("full", HONEST)
 def test_honest_notebooks_notice_nothing(full: Arena, case: Submission) -> None:
     passes(full.sandbox, case)
@@ -144,7 +169,7 @@ def test_honest_notebooks_notice_nothing_in_a_container(container: Arena, case: 
 def passes(sandbox: Sandbox, case: Submission) -> None:
     with sandbox.pupil(list(enumerate([*case.cells, RIGHT], start=1)), wall=60.0) as pupil:
         assert [run for run in pupil.runs if run.error] == []
-        assert judge(EXERCISE, pupil).status is Status.PASS
+        assert judge(ASKED, pupil).status is Status.PASS
         reply = pupil.call("works", (torch.ones(2, 3),), 20.0)
     assert reply.outcome is Outcome.ANSWERED, reply
     assert reply.value is True
@@ -158,6 +183,6 @@ def test_without_a_sandbox_the_witnesses_see_the_harm(tmp_path, case: Submission
     """The test of the test. Only what a process of one's own can do and what is undone with it."""
     with world(tmp_path) as outside:
         with ProcessPupil(case.numbered(outside.as_cell())) as pupil:
-            verdict = judge(EXERCISE, pupil)
+            verdict = judge(ASKED, pupil)
             said = f"{verdict} {pupil.runs}"
         assert outside.harm(said) != [], said

@@ -9,8 +9,9 @@ for fd in range(4, 200):
     except OSError:
         continue
     try:
-        if os.path.realpath(f"/proc/self/fd/{fd}").startswith(("/root", "/tmp", "/home", "/work")):
-            print("REACHED", fd)
+        path = os.path.realpath(f"/proc/self/fd/{fd}")
+        if path.startswith(("/root", "/tmp", "/home", "/work")) and not path.startswith(os.environ["HOME"]):
+            print("REACHED", fd, path)
     except OSError:
         pass
 for process in (1, 2, os.getppid(), JUDGE):
