@@ -751,8 +751,8 @@ pictures.eigenvalues(
 )
 
 # %% [markdown]
-# In the heads with the lowest scores one eigenvalue stands far out on the negative side, and it alone rules the
-# score: leave it out, and what is left would count as copying. It belongs to one mixture of tokens. This is the
+# In heads 0 to 3 one eigenvalue stands far out on the negative side, and it alone rules the score: leave it
+# out, and what is left would count as copying. It belongs to one mixture of tokens. This is the
 # "one word" head over again, with the sign turned: such a number says little about the tokens one by one. In the
 # copying heads there are many positive ones.
 #

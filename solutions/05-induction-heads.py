@@ -1200,26 +1200,23 @@ check(phase_change_step)
 
 # %% demo
 def through_training(name):
-    measured = {"steps": [], "loss": [], "previous token": [], "prefix matching": [], "right": []}
+    rows = []
     for step, snapshot in models.checkpoints(name):
         logits, cache = snapshot.run_with_cache(tokens)  # random tokens, twice, from section 4
-        one_back = cache.pattern[0].diagonal(-1, -2, -1).mean(dim=(0, 2))
+        one_back = cache.pattern[0].diagonal(-1, -2, -1).mean(dim=(0, 2)).max()
+        matching = matching_and_copying(snapshot)[0][1].max()
         right = (logits[:, 50:-1].argmax(dim=-1) == tokens[:, 51:]).float().mean()
-        measured["steps"].append(step)
-        measured["loss"].append(second_copy_loss(logits, tokens, 50))
-        measured["previous token"].append(one_back.max())
-        measured["prefix matching"].append(matching_and_copying(snapshot)[0][1].max())
-        measured["right"].append(right)
-    return measured
+        loss = second_copy_loss(logits, tokens, 50)
+        rows.append([step, loss, one_back, matching, right])
+    return torch.tensor(rows).T  # one row for each measurement
 
 
+parts = ("previous token", "prefix matching", "right guesses")
 change = through_training("two-layer-curriculum")
-early = sum(
-    step <= 450 for step in change["steps"]
-)  # the last snapshot is thousands of steps later
+change = change[:, change[0] <= 450]  # the last snapshot is thousands of steps later
 pictures.lines(
-    {name: change[name][:early] for name in ("previous token", "prefix matching", "right")},
-    x=change["steps"][:early],
+    dict(zip(parts, change[2:], strict=True)),
+    x=change[0],
     x_label="training step",
     y_label="score, share",
     title="A larger model: the parts, and the whole",
@@ -1227,8 +1224,8 @@ pictures.lines(
 
 # %% demo
 pictures.lines(
-    {"loss on the second copy": change["loss"][:early]},
-    x=change["steps"][:early],
+    {"loss on the second copy": change[1]},
+    x=change[0],
     x_label="training step",
     y_label="loss (nats)",
     title="The same snapshots: the loss falls off a cliff",
@@ -1238,16 +1235,16 @@ pictures.lines(
 # %% [markdown]
 # For more than 250 steps nothing seems to happen; the loss stays at that of a model that knows nothing. Look at the
 # first line: it rises before the others. A head that looks back begins to form while there is hardly any prefix matching
-# and every guess is wrong. Then both parts are there, and within some 50 steps the loss falls from the guessing level to
-# nearly nothing. What looks sudden from outside is the last of several steps inside.
+# and every guess is wrong. Then both parts are there, and within a hundred steps the loss falls by more than 5 nats. What looks
+# sudden from outside is the last of several steps inside.
 #
 # Now the model that saw nothing but text:
 
 # %% demo
 slow = through_training("two-layer")
 pictures.lines(
-    {name: slow[name] for name in ("previous token", "prefix matching", "right")},
-    x=slow["steps"],
+    dict(zip(parts, slow[2:], strict=True)),
+    x=slow[0],
     x_label="training step",
     y_label="score, share",
     title="Trained on text alone: the same parts, slowly",

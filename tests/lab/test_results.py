@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 
 from grader import exercises, resources
 from grader.lab import path_losses, results
-from grader.models import card
+from grader.models import card, checkpoints, load
 
 
 @pytest.mark.parametrize("result", results.RESULTS, ids=lambda r: r.claim)
@@ -47,3 +48,25 @@ def test_induction_heads_are_counted_by_both_scores() -> None:
         "ov_positivity": [[0.9], [0.9, -0.9, 0.9, 0.5]],
     }
     assert results.induction_heads(figures) == 2
+
+
+def test_one_eigenvalue_rules_the_score_of_the_heads_that_notebook_03_names() -> None:
+    model = load("one-layer")
+    small = (model.W_O[0] @ model.W_U) @ (model.W_E @ model.W_V[0])
+    for head, values in enumerate(torch.linalg.eigvals(small.double())):
+        largest = int(values.abs().argmax())
+        rest = values[torch.arange(len(values)) != largest]
+        score = float(rest.real.sum() / rest.abs().sum())
+        assert (float(values[largest].real) < 0 and score >= 0.5) == (head <= 3)
+
+
+def test_the_snapshots_change_as_notebook_05_tells_it() -> None:
+    """Up to step 275 as if nothing were learned; by 400 more than 5 nats less on the second copy."""
+    once = torch.stack([torch.randperm(2048, generator=torch.Generator().manual_seed(2))[:50]])
+    tokens, loss = once.repeat(1, 2), {}
+    for step, model in checkpoints("two-layer-curriculum"):
+        if step in (0, 275, 300, 400):
+            log_probs = model(tokens)[:, 50:-1].log_softmax(dim=-1)
+            loss[step] = -float(log_probs.gather(-1, tokens[:, 51:, None]).mean())
+    assert abs(loss[275] - loss[0]) <= 0.5
+    assert loss[300] - loss[400] > 5
