@@ -8,8 +8,11 @@ result at all is full marks, too. So every check cell gets exactly one result: a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from nbformat.v4 import new_output
@@ -21,6 +24,7 @@ from grader.lab.terminal import plain
 from grader.pupil.runs import CellRun
 
 CHECK = "check_"
+_STAMP, _JUDGED = "transformer_circuits", "judged"
 
 
 def marked(cell: Mapping[str, Any], verdict: Verdict) -> list[Any]:
@@ -79,6 +83,26 @@ def show_errors(cells: Sequence[Any], sources: Mapping[int, str], runs: Sequence
                 shown = plain(run.traceback or run.error)
                 cell["outputs"] = [new_output("stream", name="stdout", text=shown)]
                 break
+
+
+def fingerprint(outcome: Mapping[str, Any]) -> str:
+    """Tells one outcome (as JSON) from every other, those of another run included."""
+    return hashlib.sha256(json.dumps(outcome, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def sign(notebook: Any, outcome: Outcome) -> None:
+    """Note in an autograded notebook which outcome it shows."""
+    before = notebook.metadata.get(_STAMP)
+    stamp = dict(before) if isinstance(before, Mapping) else {}
+    notebook.metadata[_STAMP] = stamp | {_JUDGED: fingerprint(outcome.as_json())}
+
+
+def fingerprint_in(notebook: Path) -> str:
+    """The outcome that an autograded notebook shows, "" where it shows none."""
+    try:
+        return str(json.loads(notebook.read_bytes())["metadata"][_STAMP][_JUDGED])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def _display(html: str, text: str) -> Any:

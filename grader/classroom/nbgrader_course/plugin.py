@@ -42,10 +42,7 @@ class _OfACourse(NbGraderPreprocessor):  # type: ignore[misc]
 
     def is_ours(self, resources_: Any) -> bool:
         """Whether the teacher's notebook has an exercise of the course in it."""
-        return any(
-            name.startswith(marks.CHECK) and exercises.find(name.removeprefix(marks.CHECK))
-            for name in self._graded(resources_)
-        )
+        return any(is_exercise(name) for name in self._graded(resources_))
 
     def _graded(self, resources_: Any) -> list[str]:
         about = resources_["nbgrader"]
@@ -117,6 +114,7 @@ class JudgeNotebook(_OfACourse):
             self.log.warning("%s: %s", handed_in.learner, note)
         resources[_WAITING] = self._mark(nb, outcome)
         marks.show_errors(nb.cells, _sources(notebook), outcome.cell_errors)
+        marks.sign(nb, outcome)
         self._insist_on_all_cells(nb, resources)
         return nb, resources
 
@@ -189,7 +187,14 @@ class SaveGrades(SaveAutoGrades):  # type: ignore[misc]
             self.gradebook.db.commit()
 
 
+def is_exercise(grade_id: str) -> bool:
+    """Whether a cell of that name checks an exercise of the course."""
+    name = grade_id.removeprefix(marks.CHECK)
+    return name != grade_id and exercises.find(name) is not None
+
+
 def is_graded(cell: Any) -> bool:
+    """Whether nbgrader keeps points for the cell."""
     return bool(cell["metadata"].get("nbgrader", {}).get("grade"))
 
 
