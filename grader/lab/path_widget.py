@@ -201,7 +201,10 @@ class PathExplorer(Explorer):
             for name, loss in levels.items()
         ]  # fmt: skip
         return html_table(
-            ["sum of", "nats", ""], rows, caption="mean loss on the text", chosen=len(rows) - 1
+            ["sum of", "nats", "compared"],
+            rows,
+            caption="mean loss on the text",
+            chosen=len(rows) - 1,
         )
 
     def _token_losses(self, losses: Tensor) -> str:
@@ -256,6 +259,6 @@ class PathExplorer(Explorer):
             for i in best
         ]
         return html_table(
-            ["path", "logit less mean", ""], rows,
+            ["path", "logit less mean", "switch"], rows,
             caption=f"what the largest paths add to “{self._target(position)}”",
         )  # fmt: skip

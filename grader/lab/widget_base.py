@@ -88,6 +88,7 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets comes without types
         self.say("")
         parts = [head, *([row] if controls else []), self._line, *body]
         super().__init__(parts, layout=w.Layout(max_width="100%", overflow="hidden"))
+        self.add_class("lab-explorer")
 
     def picture(self) -> Figure:
         """What is shown now as a figure, for readers without a kernel; subclasses draw it."""

@@ -24,6 +24,8 @@ from grader.lab.picture_style import ATTENTION, FUTURE, ink_on, legible
 _STEPS = 64  # shades of a colour map that are told apart
 
 STYLE_SHEET = """<style>
+.lab-explorer .widget-toggle-buttons {display: flex; flex-wrap: wrap; align-items: center;}
+.lab-explorer .widget-toggle-buttons > label {margin-right: 8px; width: auto;}
 .lab-title {font-weight: 600; font-size: 15px; color: var(--jp-ui-font-color1, #24292f);}
 .lab-about {margin: 2px 0 4px; line-height: 1.4; color: var(--jp-ui-font-color1, #24292f);}
 .lab-message {min-height: 1.4em; line-height: 1.4; color: var(--jp-ui-font-color1, #24292f);}
@@ -44,8 +46,8 @@ STYLE_SHEET = """<style>
 .lab-heat {font-size: 11px; line-height: 1.2;}
 .lab-heat td {min-width: 13px; height: 15px; padding: 0 4px; border: 1px solid #fcfcfa;
   text-align: center; font-variant-numeric: tabular-nums;}
-.lab-heat td.lab-chosen {outline: none; border-top: 2px solid var(--jp-ui-font-color1, #24292f);
-  border-bottom: 2px solid var(--jp-ui-font-color1, #24292f);}
+.lab-heat td.lab-chosen {outline: none; border-top: 2px solid #24292f;
+  border-bottom: 2px solid #24292f;}
 .lab-heat th {padding: 0 4px; font-weight: 400;}
 .lab-heat thead th {vertical-align: bottom; text-align: center;}
 .lab-heat thead th span {writing-mode: vertical-rl; transform: rotate(180deg);}
@@ -55,7 +57,8 @@ STYLE_SHEET = """<style>
 .lab-token {display: inline-flex; flex-direction: column; align-items: center; font-size: 13px;}
 .lab-token > span {padding: 1px 3px; border-radius: 2px; white-space: pre;}
 .lab-token small {font-size: 10px; min-height: 13px;}
-.lab-token.lab-chosen > span {outline: 2px solid var(--jp-ui-font-color1, #24292f); font-weight: 700;}
+.lab-token.lab-chosen > span {outline: 2px solid var(--jp-ui-font-color1, #24292f);
+  outline-offset: 1px; font-weight: 700;}
 .lab-caption, .lab-name {font-size: 12px; color: var(--jp-ui-font-color1, #24292f);}
 .lab-caption {font-weight: 600;}
 .lab-heads {display: grid; gap: 6px; margin-bottom: 6px;}

@@ -184,6 +184,8 @@ def test_another_text_keeps_the_switches(shipped: Transformer) -> None:
     _, heads, _ = two_layer_paths(tokens, shipped)
     expected = next_token_loss(shipped(tokens) - heads[0, 1], tokens)
     assert losses(view)["▸ the paths that are on"] == f"{float(expected):.3f}"
+    whole = float(next_token_loss(shipped(tokens), tokens))
+    assert losses(view)["all paths: the model"] == f"{whole:.3f}"
     before = view._losses.value
     view.text.value = "x"
     assert "One token" in view.message
