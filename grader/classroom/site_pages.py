@@ -19,6 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 
 from grader import resources
+from grader.lab import progress_page
 
 _SECONDS = 600  # for one cell; the longest trains, in about a minute
 _LIVE_ONLY = (
@@ -26,6 +27,7 @@ _LIVE_ONLY = (
     "application/vnd.jupyter.widget-state+json",
 )
 _TO_NOTEBOOK = re.compile(r"\[(?P<words>[^\]]*)\]\(\.\./(?P<notebook>[\w-]+)/[\w-]+\.ipynb\)")
+_HREF = re.compile(r"""href=(["'])\.\./(?P<notebook>[\w-]+)/[\w-]+\.ipynb(#[^"']*)?\1""")
 _TITLES = re.compile(r"<Picture: (.*)>", re.DOTALL)
 
 
@@ -46,6 +48,9 @@ def page(name: str, among: Sequence[str]) -> str:
             cell.source = _without_links_out(cell.source, among)
             continue
         cell.outputs = shown.get(cell.id, [])
+        for output in cell.outputs:
+            if "text/html" in output.get("data", {}):
+                output.data["text/html"] = _with_links_to_pages(output.data["text/html"], among)
         cell.execution_count = None
         cell.metadata = _image_options(cell.outputs)
     released.metadata.pop("widgets", None)
@@ -57,6 +62,16 @@ def _without_links_out(text: str, among: Sequence[str]) -> str:
         return link[0] if link["notebook"] in among else link["words"]
 
     return _TO_NOTEBOOK.sub(kept, text)
+
+
+def _with_links_to_pages(text: str, among: Sequence[str]) -> str:
+    """The renderer turns links in prose into links to pages; in what a cell shows, this does."""
+
+    def to_page(link: re.Match[str]) -> str:
+        notebook = link["notebook"]
+        return f'href="../{notebook}/{notebook}.html"' if notebook in among else ""
+
+    return _HREF.sub(to_page, text)
 
 
 def demo_outputs(name: str) -> dict[str, list[Any]]:
@@ -132,13 +147,15 @@ def _importable() -> str:
 
 
 def _for_readers(outputs: Sequence[Any]) -> Iterator[Any]:
-    """Without what only a kernel brings to life, and without stderr."""
+    """Without what only a kernel brings to life, the map of a learner's progress, and stderr."""
     for output in outputs:
         if output.output_type == "stream":
             if output.name == "stdout":
                 yield output
             continue
         data = output.get("data", {})
+        if progress_page.MARK in data.get("text/html", ""):
+            continue  # a map of a learner's own course
         for live in _LIVE_ONLY:
             data.pop(live, None)
         if data:

@@ -11,6 +11,9 @@ from html import escape
 
 from grader.lab.progress_map import Overview, Row, headline, kept_aside, next_step, points
 
+MARK = "grader-progress"
+"""The class of the whole map, by which others find it."""
+
 _SIGNS = {"passed": "✔", "begun": "◐", "to do": "○"}
 _SQUARE = (
     "display:inline-block;width:1.6em;line-height:1.6em;margin:1px 2px 1px 0;text-align:center;"
@@ -32,7 +35,7 @@ def as_html(course: Overview) -> str:
     tables = "".join(_table(notebook, part, step) for notebook, part in course.notebooks())
     notes = "".join(f"<p>{escape(note)}</p>" for note in kept_aside())
     return (
-        "<div class='grader-progress' role='navigation' aria-label='the course and your progress' "
+        f"<div class='{MARK}' role='navigation' aria-label='the course and your progress' "
         "style='max-width:58em;line-height:1.5'>"
         f"<p><strong>{escape(headline(course))}</strong></p>"
         f"<ol style='list-style:none;margin:0;padding:0'>{rows}</ol>"
