@@ -301,6 +301,60 @@ def class_autograde(
     sys.exit(0 if done.all_well else 1)
 
 
+@class_.command("models", epilog=_exits("the files are written"))
+@click.argument("learners", nargs=-1)
+@click.option("--folder", type=click.Path(path_type=Path), default=".", help="The class's folder.")
+@click.option(
+    "--to", type=click.Path(path_type=Path), help="Where learners read [default: the exchange]."
+)
+@click.option("--truth", is_flag=True, help="Write nothing: print what is in the learners' models.")
+def class_models(learners: tuple[str, ...], folder: Path, to: Path | None, truth: bool) -> None:
+    """Make each learner's own mystery models for notebook 08, as files of weights.
+
+    LEARNERS are names in the class; without any it is everybody in the gradebook. The models come
+    from the class's secret and the learner's name: made again, they are the same.
+    """
+    from grader.classroom.grading.seeds import SecretUnusable
+    from grader.classroom.nbgrader_course import autograding, own_models
+    from grader.classroom.nbgrader_course import folder as folders
+    from grader.lab.class_settings import SettingsDamaged
+
+    known = (autograding.CannotAutograde, folders.FolderUnusable, SecretUnusable, SettingsDamaged)
+    with _refusing(*known, OSError):
+        course = folders.opened(folder)
+        names = list(learners) or own_models.enrolled(course)
+        if not names:
+            _refuse(
+                "The gradebook has no learners yet. Name them: `grader class models LEARNER...`."
+            )
+        if truth:
+            _print_json({name: own_models.truth(course, name) for name in names})
+            return
+        made = own_models.hand_out(course, names, to)
+    for name, where in zip(names, made, strict=True):
+        _say(f"{name}: {where}")
+    _say(
+        "Run `nbgrader generate_assignment --force 08-mystery-models` and release it: the notebook looks "
+        f"there. Where learners can't read {made[0].parent}, give each the three files by hand, to be "
+        "put beside the notebook."
+    )
+
+
+@class_.command("settings", epilog=_exits("set"))
+@click.option("--folder", type=click.Path(path_type=Path), default=".", help="The class's folder.")
+@click.option("--hints/--no-hints", default=None, help="Whether hint() opens for learners.")
+@click.option("--solutions/--no-solutions", default=None, help="Whether solution() opens.")
+def class_settings(folder: Path, hints: bool | None, solutions: bool | None) -> None:
+    """Show what learners may open, or set it for the assignments that are generated from now on."""
+    from grader.classroom.nbgrader_course import folder as folders
+    from grader.lab.class_settings import SettingsDamaged
+
+    changed = {"hints": hints, "solutions": solutions}
+    with _refusing(folders.FolderUnusable, SettingsDamaged, OSError):
+        asked = {name: value for name, value in changed.items() if value is not None}
+        _print_json(vars(folders.change_settings(folders.opened(folder), asked)))
+
+
 @cli.command(epilog=_exits("every file is as its sources give it", "with --check: some are not"))
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")

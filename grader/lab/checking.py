@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import grader
 from grader import answers
 from grader.exercises import find, registry
+from grader.exercises.mystery_models import NAME_CIRCUITS
 from grader.judge.judge import judge_here
 from grader.judge.spec import Exercise
 from grader.judge.verdict import Status, Verdict
-from grader.lab import cards, showing
+from grader.lab import cards, class_settings, showing
 from grader.lab import progress as kept
 from grader.lab.showing import Points
 
@@ -36,7 +38,7 @@ def check(function: Callable[..., Any]) -> Points:
             exercise, "This is the course's own reference. Give your function."
         )
     else:
-        verdict = judge_here(exercise, function)
+        verdict = _received(judge_here(exercise, function))
     notes = (*verdict.notes, *_record(verdict), *_next_step(exercise, verdict))
     html, text = cards.verdict_card(verdict, notes)
     return showing.publish(Points(verdict.points, html), text)
@@ -47,6 +49,9 @@ def hint(of: Callable[..., Any] | str) -> None:
     exercise, trouble = _exercise_of(of, by_name=True)
     if exercise is None:
         showing.display(*cards.notice("No hint", trouble))
+        return
+    if closed := _closed("hints"):
+        showing.display(*cards.notice("No hint", closed))
         return
     number = min(kept.hints_seen(exercise.name) + 1, len(exercise.hints))
     try:
@@ -61,6 +66,9 @@ def solution(of: Callable[..., Any] | str, *, anyway: bool = False) -> None:
 
     With the name of a question, in quotes: what a good answer to it holds.
     """
+    if closed := _closed("solutions"):
+        showing.display(*cards.notice("No solution", closed))
+        return
     if isinstance(of, str) and find(of) is None and (guide := _guide(of)):
         showing.display_markdown(f"**What a good answer holds.** Mark your own by it.\n\n{guide}")
         return
@@ -104,6 +112,34 @@ def _exercise_of(of: Any, by_name: bool = False) -> tuple[Exercise | None, str]:
     return None, (
         f"No exercise is called `{name}`. A function must keep the name it has in the notebook.{guess}"
     )
+
+
+def _closed(what: str) -> str:
+    """Why the teacher's settings keep ``what`` closed, "" where it opens."""
+    try:
+        settings = class_settings.here()
+    except class_settings.SettingsDamaged as error:
+        return str(error)
+    opens = settings.hints if what == "hints" else settings.solutions
+    return "" if opens else f"Your teacher keeps the {what} closed in the class {settings.course}."
+
+
+def _received(verdict: Verdict) -> Verdict:
+    """In a class, the truth about a learner's own models is with the teacher."""
+    judged = (Status.PASS, Status.PARTIAL, Status.WRONG)
+    if verdict.exercise != NAME_CIRCUITS.name or verdict.status not in judged:
+        return verdict
+    try:
+        in_class = bool(class_settings.here().own_models)
+    except class_settings.SettingsDamaged:
+        in_class = True
+    if not in_class:
+        return verdict
+    message = (
+        "The truth about your own three models is with your teacher, and half of the points come from "
+        f"them. On six models that were drawn just now:\n{verdict.message}"
+    )
+    return dataclasses.replace(verdict, status=Status.RECEIVED, message=message)
 
 
 def _guide(question: str) -> str:

@@ -94,14 +94,14 @@ def autograde(
     with _quiet():
         coursedir = CourseDirectory(config=config)
         known, url = _released(coursedir, assignment), coursedir.db_url
-        learners = _handed_in(folder, assignment)
-        paths = [p for one in learners for p in places(folder.submitted / one / assignment, known)]
+        there = _handed_in(folder, assignment)
+        paths = [p for one in there for p in places(folder.submitted / one / assignment, known)]
         judged = None
         if _has_ours(url, assignment):
             judged = batch.grade(paths, folder.grades, how, watcher, assignment=assignment)
         verdicts = _fingerprints(folder) if judged else {}
         newly, unchanged, failed = [], [], {}
-        for learner in learners:
+        for learner in there:
             if not again and _is_current(coursedir, learner, assignment, known, verdicts):
                 unchanged.append(learner)
                 continue
@@ -124,16 +124,24 @@ def configuration(folder: ClassFolder) -> Config:
         ) from None
 
 
+def learners(folder: ClassFolder) -> list[str]:
+    """Everybody in the class's gradebook. Raises CannotAutograde."""
+    with _quiet():
+        coursedir = CourseDirectory(config=configuration(folder))
+        with _gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+            return sorted(str(student.id) for student in gradebook.students)
+
+
 def _handed_in(folder: ClassFolder, assignment: str) -> list[str]:
     pattern = folder.submitted.glob(f"*/{glob.escape(assignment)}")
-    learners = sorted(path.parent.name for path in pattern if path.is_dir())
-    if not learners:
+    there = sorted(path.parent.name for path in pattern if path.is_dir())
+    if not there:
         raise CannotAutograde(
             f"Nobody's {assignment} lies in {folder.submitted}. Collect first: "
             f"`nbgrader collect {assignment}`, or put each learner's notebook into "
             f"submitted/LEARNER/{assignment}/."
         )
-    return learners
+    return there
 
 
 def _released(coursedir: Any, assignment: str) -> list[str]:

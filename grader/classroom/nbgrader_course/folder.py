@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import resources
@@ -96,7 +96,8 @@ def init(root: Path, course: str = "", settings: ClassSettings | None = None) ->
             f"{course!r} can't be nbgrader's name of a course: use letters, digits, - and _."
         )
     settings = settings or ClassSettings()
-    settings = ClassSettings(course, settings.hints, settings.solutions, settings.own_models)
+    own_models = settings.own_models or (OWN_MODELS,)  # the teacher has the truth, so no one draws
+    settings = replace(settings, course=course, own_models=own_models)
     files = _files(course, settings)
     there = [name for name in (*files, SECRET) if os.path.lexists(root / name)]
     if there:

@@ -115,9 +115,9 @@ def test_settings_are_released_with_every_assignment(tmp_path: Path) -> None:
     made = folders.init(tmp_path, "c", ClassSettings(hints=False, solutions=False))
     for name in made.notebooks():
         told = class_settings.read(made.root / "source" / name / class_settings.FILE)
-        assert told == ClassSettings("c", hints=False, solutions=False)
+        assert told == ClassSettings("c", False, False, ("own-models",))
     changed = folders.change_settings(made, {"hints": True})
-    assert changed == ClassSettings("c", hints=True, solutions=False)
+    assert changed == ClassSettings("c", True, False, ("own-models",))
     assert (
         class_settings.read(made.root / "source/08-mystery-models" / class_settings.FILE) == changed
     )
