@@ -54,6 +54,12 @@ class Cluster:
                 "--scheduler needs the extra `cluster`: "
                 "python -m pip install 'transformer-circuits-course[cluster]'"
             ) from None
+        secure = distributed.Security().get_connection_args("client")
+        if self._address.startswith("tls:") and secure.get("ssl_context") is None:
+            raise ClusterUnusable(
+                f"{self._address} asks for TLS, and no certificate is set here: "
+                "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__CERT and …__CLIENT__KEY."
+            )
         try:
             self._client = distributed.Client(
                 self._address, timeout=self._wait, set_as_default=False
@@ -78,7 +84,7 @@ class Cluster:
 
         client = self._client
         assert client is not None, "work is done inside `with`"
-        jobs, waiting = iter(jobs), distributed.as_completed()
+        jobs, waiting = iter(jobs), distributed.as_completed([], loop=client.loop)
         of: dict[distributed.Future[Outcome], Job] = {}
         try:
             while True:
