@@ -204,19 +204,21 @@ def grade(
     """
     from grader.classroom.grading import batch, command
 
-    if how["isolation"] == "none" and not trust:
+    how["jobs"] = how["jobs"] or 0
+    options = batch.How(**how)
+    if options.isolation == "none" and not trust:
         _refuse(command.NEEDS_TRUST)
-    if how["isolation"] == "none":
-        _say(command.AT_YOUR_RISK, err=True)
+    for warning in command.warnings(options):
+        _say(warning, err=True)
     if replay and not paths:
         with _refusing(*command.KNOWN):
-            again = command.replay(out, *replay, batch.How(**how))
+            again = command.replay(out, *replay, options)
         _print_json(again.as_json()) if as_json else _say(command.replayed(again))
         sys.exit(0 if again.same else 1)
     if replay or not paths:
         _refuse("Give the PATH of what was handed in, or --replay LEARNER EXERCISE without one.")
     with _refusing(*command.KNOWN):
-        done = command.grade(paths, out, batch.How(**how), assignment)
+        done = command.grade(paths, out, options, assignment)
     _print_json(done.as_json()) if as_json else _say(command.told(done))
     sys.exit(2 if done.left else 0 if done.all_well else 1)
 

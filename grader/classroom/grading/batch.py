@@ -100,7 +100,7 @@ def grade(
     SandboxUnavailable, ClusterUnusable, OSError.
     """
     with _alone(out), Store(out) as store:
-        taken = take_in(paths, store.keep, assignment)
+        taken = take_in(paths, store.keep, assignment, but=out)
         ids = store.register(taken.submissions, again=how.regrade)
         seeds = class_secret(how.secret or out / SECRET, make=how.secret is None)
         todo = store.to_grade(ids)

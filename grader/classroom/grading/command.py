@@ -37,7 +37,21 @@ WAYS_OUT = (
     "container or in WSL2; in a container that is thrown away after one submission, --isolation "
     "container; for code that you trust as your own, and at your own risk, --isolation none --trust."
 )
+NO_TLS = (
+    "WARNING: {address} has no TLS. Whoever reaches that scheduler can run anything on its workers and "
+    "read every notebook and grade. Use tls:// but where the network is yours alone."
+)
 _REMARKS_SHOWN = 20
+
+
+def warnings(how: How) -> list[str]:
+    """What a teacher must not overlook before anything runs."""
+    said = [AT_YOUR_RISK] if how.isolation == "none" else []
+    here = ("localhost", "127.", "[::1]")
+    address = how.scheduler.partition("://")[2] or how.scheduler
+    if how.scheduler and not how.scheduler.startswith("tls:") and not address.startswith(here):
+        said.append(NO_TLS.format(address=how.scheduler))
+    return said
 
 
 def grade(paths: Sequence[Path], out: Path, how: How, assignment: str) -> Batch:

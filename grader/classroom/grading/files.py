@@ -63,10 +63,12 @@ class Tree:
     """``with Tree(refuse) as tree:`` walks paths; the files can be read as long as it is open.
 
     refuse: is told, in a sentence, of everything that is left out
+    but: a folder that is passed by in silence: the batch's own
     """
 
-    def __init__(self, refuse: Callable[[str], None]) -> None:
+    def __init__(self, refuse: Callable[[str], None], but: Path | None = None) -> None:
         self._refuse = refuse
+        self._but = but.absolute() if but else None
         self._open = contextlib.ExitStack()
         self._shelf = zips.Shelf()
         self._left = MOST_FILES
@@ -110,7 +112,7 @@ class Tree:
             return
         for entry in entries:
             path, inner, where = Path(entry.path), (*parts, clean(entry.name)), clean(entry.path)
-            if _is_nobodys(inner):
+            if _is_nobodys(inner) or path == self._but:
                 continue
             if entry.is_symlink():
                 self._refuse(f"{where} is a link, and links are not followed.")

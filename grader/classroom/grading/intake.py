@@ -23,6 +23,7 @@ from grader.classroom.grading.zips import Refused
 
 MOST_COMPANIONS = 50
 LARGEST_COMPANIONS = 4 * 2**20  # together
+_LONGEST_NAME = 200  # bytes
 
 
 class NothingHandedIn(ValueError):
@@ -89,11 +90,14 @@ def take_in(
     paths: Iterable[str | os.PathLike[str]],
     keep: Callable[[bytes], str],
     assignment: str = "",
+    *,
+    but: Path | None = None,
 ) -> Intake:
     """Read all that was handed in below ``paths``.
 
     keep: puts bytes away and returns their digest; asked for every notebook and companion
     assignment: take only this one, the name of a notebook or of nbgrader's folder; "" for all
+    but: a folder to pass by, where the batch keeps its own things
 
     Raises NothingHandedIn, and OSError where a path is not there.
     """
@@ -101,7 +105,7 @@ def take_in(
     remarks: list[str] = []
     found: dict[tuple[str, str], list[_Version]] = {}
     seen: set[str] = set()
-    with Tree(remarks.append) as tree:
+    with Tree(remarks.append, but) as tree:
         for number, path in enumerate(given):
             files = [file for file in tree.below(path) if file.where not in seen or file.copy]
             seen |= {file.where for file in files}
@@ -240,16 +244,25 @@ def _companions(
             data = place.file.load(left)
         except Refused:
             data = None
-        if data is None or len(kept) >= MOST_COMPANIONS or "/".join(inner) in kept:
+        name = "/".join(inner)
+        if data is None or len(kept) >= MOST_COMPANIONS or not _can_lie_beside(name, kept):
             left_out.append(place.file.name)
         else:
             left -= len(data)
-            kept["/".join(inner)] = keep(data)
+            kept[name] = keep(data)
     note = (
         f"Left out beside the notebook: {', '.join(left_out[:5])} (at most {MOST_COMPANIONS} files "
         f"and {LARGEST_COMPANIONS // 2**20} MiB together are taken along)."
     )
     return kept, [note] if left_out else []
+
+
+def _can_lie_beside(name: str, others: Iterable[str]) -> bool:
+    """Whether a file of that name can be written where the others are; a zip allows more."""
+    short = all(0 < len(part.encode("utf-8")) <= _LONGEST_NAME for part in name.split("/"))
+    return short and not any(
+        f"{one}/".startswith(f"{name}/") or f"{name}/".startswith(f"{one}/") for one in others
+    )
 
 
 def _settled(found: dict[tuple[str, str], list[_Version]], remarks: list[str]) -> list[HandedIn]:

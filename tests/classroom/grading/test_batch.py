@@ -74,6 +74,14 @@ def test_what_has_not_changed_is_not_graded_again(folder: Path, bench: Bench) ->
         assert store.count_results() == 5
 
 
+def test_the_batchs_own_folder_is_nothing_that_was_handed_in(folder: Path) -> None:
+    for expected in ((3, 0), (0, 3)):
+        watcher = Silent()
+        done = batch.grade([folder], folder / "grades", How(), watcher)
+        assert watcher.told == [expected]
+        assert done.remarks == ()
+
+
 def test_grading_again_is_asked_for(folder: Path, bench: Bench) -> None:
     grade(folder)
     done, _ = grade(folder, regrade=True)

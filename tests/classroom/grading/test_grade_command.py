@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from grader import exercises
-from grader.classroom.grading import batch, watching
+from grader.classroom.grading import batch, command, watching
 from grader.classroom.grading.one import Outcome
 from grader.cli import cli
 from grader.judge.sandbox import SandboxUnavailable
@@ -92,6 +92,17 @@ def test_without_a_sandbox_only_with_trust_and_loudly(handed_in: Path, tmp_path:
     result = run(handed_in, "--isolation", "none", "--trust")
     assert result.exit_code == 0
     assert result.stderr.startswith("WARNING: no sandbox.")
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [
+        ("tls://grader.example.org:8786", False), ("tcp://localhost:8786", False),
+        ("tcp://127.0.0.1:8786", False), ("tcp://grader.example.org:8786", True), ("host:1", True),
+    ],
+)  # fmt: skip
+def test_a_scheduler_that_anyone_may_reach_is_warned_of(address: str, warned: bool) -> None:
+    assert bool(command.warnings(batch.How(scheduler=address))) == warned
 
 
 def test_trust_alone_opens_no_lock(

@@ -235,6 +235,18 @@ def test_what_is_too_large_or_too_much_is_left_out_with_a_note(
     assert "big.bin" in ann.notes[0]
 
 
+def test_companions_that_could_not_lie_together_are_left_out(tmp_path: Path) -> None:
+    members = {
+        "Ann_1_assignsubmission_file_/hw.ipynb": ONE,
+        "Ann_1_assignsubmission_file_/a": b"a file",
+        "Ann_1_assignsubmission_file_/a/b": b"below the file",
+        f"Ann_1_assignsubmission_file_/{'x' * 201}": b"too long a name",
+    }
+    one = only(taken(export(tmp_path, members))[0])
+    assert set(one.companions) == {"a"}
+    assert "Left out" in one.notes[0]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
 def test_a_name_that_is_no_text_is_written_out(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/\xff\xfe.ipynb"
