@@ -5,7 +5,7 @@ The pattern A says where a head looks. What it moves from source j to destinatio
 stands the same weighted by the size of the values, ``A_ij · ‖v_j‖``. Read by the unembedding, what is
 moved becomes logits, and a head's direct effect is the sum over its sources.
 
-Paper: "Attention Heads as Information Movement", "Interpreting attention patterns" in its hints.
+Paper: "Attention Heads as Information Movement".
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ from grader.circuits.path_importance import direct_logit_attribution
 from grader.circuits.paths import Path, path_terms
 from grader.transformer import Transformer
 
+_ROUNDING = 1e-5  # of the largest logit: some hundred units of float32's last place
+
 
 @dataclass(frozen=True, eq=False)
 class Paths:
@@ -39,6 +41,11 @@ class Paths:
     def gap(self) -> float:
         """The largest difference between the sum of all paths and the forward pass, in logits."""
         return float((self.values.sum(dim=0) @ self.W_U - self.logits).abs().max())
+
+    @property
+    def exact(self) -> bool:
+        """Is that difference rounding, for logits of this size?"""
+        return self.gap <= _ROUNDING * max(1.0, float(self.logits.abs().max()))
 
     def sum(self, on: Tensor) -> Tensor:
         """The logits that the paths with ``on``, (path,) bool, add up to: (pos, d_vocab)."""

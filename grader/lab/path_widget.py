@@ -17,8 +17,8 @@ from torch import Tensor
 from grader.circuits.paths import Path
 from grader.lab.path_picture import path_picture
 from grader.lab.path_sums import Paths, path_name, read_paths
+from grader.lab.path_tables import exactness, loss_table, next_table, share_table, token_losses
 from grader.lab.widget_base import CannotShow, Explorer, in_words, text_field, transformer
-from grader.lab.widget_html import Markup, html_table, shade, token_strip
 from grader.lab.widget_text import (
     Text,
     as_typed,
@@ -30,7 +30,6 @@ from grader.lab.widget_text import (
 from grader.transformer import Transformer
 
 _MOST_PATHS = 200  # switches that a page can hold
-_TOP = 6
 _GROUPS: dict[str, Callable[[Path], bool]] = {
     "all": lambda path: True,
     "none": lambda path: False,
@@ -98,14 +97,14 @@ class PathExplorer(Explorer):
         return path_picture(
             {**self.paths.levels(), "the paths that are on": self.paths.loss(self.on)},
             [path_name(path) for path in self.paths.paths], self.paths.shares(position).tolist(),
-            self.on.tolist(), after=self.read.labels[position], next_token=self._target(position),
+            self.on.tolist(), after=self.read.labels[position], next_token=token_labels(self.model, [self.paths.target(position)])[0],
         )  # fmt: skip
 
     def summary(self) -> str:
         """Which part of the model is on, its loss and the model's, in words."""
         return (
             f"loss {self.paths.loss(self.on):.3f} nats, of the whole model "
-            f"{float(self._all.mean()):.3f}. {self._exact()}"
+            f"{float(self._all.mean()):.3f}. {exactness(self.paths, self.on)}"
         )
 
     @property
@@ -168,97 +167,18 @@ class PathExplorer(Explorer):
 
     @torch.no_grad()
     def _redraw(self) -> None:
-        on = self.on
-        self._logits, losses = self.paths.sum(on), self.paths.losses(on)
-        self._losses.value = self._loss_table(float(losses.mean()))
-        self._sum.value = f"<div class='lab-message' role='status'>{escape(self._exact())}</div>"
-        self._tokens.value = self._token_losses(losses)
+        losses = self.paths.losses(self.on)
+        self._losses.value = loss_table(self._levels, float(losses.mean()))
+        exact = escape(exactness(self.paths, self.on))
+        self._sum.value = f"<div class='lab-message' role='status'>{exact}</div>"
+        uniform = next(iter(self._levels.values()))
+        self._tokens.value = token_losses(self.read.labels, losses, self._all, uniform)
         self._redraw_token()
 
-    @torch.no_grad()
     def _redraw_token(self) -> None:
-        self._next.value = self._next_table()
-        self._shares.value = self._share_table()
-
-    def _exact(self) -> str:
-        count, every = int(self.on.sum()), len(self.paths.paths)
-        gap = f"largest difference in any logit {self.paths.gap:.1e}"
-        if count == every:
-            return f"All {every} paths are on: their sum is the forward pass, exactly up to rounding ({gap})."
-        return f"{count} of {every} paths are on. The sum of all is the forward pass ({gap})."
-
-    def _loss_table(self, now: float) -> str:
-        levels = {**self._levels, "▸ the paths that are on": now}
-        longest = max(*levels.values(), 1e-9)
-        rows = [
-            [
-                name, loss,
-                Markup(
-                    f"<div style='width:{round(120 * loss / longest)}px;height:11px;"
-                    f"{shade(0.85 if name.startswith('▸') else 0.5)}'></div>"
-                ),
-            ]
-            for name, loss in levels.items()
-        ]  # fmt: skip
-        return html_table(
-            ["sum of", "nats", "compared"],
-            rows,
-            caption="mean loss on the text",
-            chosen=len(rows) - 1,
+        position, names = int(self.token.value), partial(token_labels, self.model)
+        logits = self.paths.sum(self.on)[position]
+        self._next.value = next_table(
+            self.paths, logits, position, names, self.read.labels[position]
         )
-
-    def _token_losses(self, losses: Tensor) -> str:
-        """The text, each token with the loss of predicting it; darker where it is larger."""
-        names = self.read.labels
-        worst = max(float(losses.max()), self._levels["no path: a uniform guess"])
-        now, model = losses.tolist(), self._all.tolist()
-        titles = [
-            f"loss of predicting “{name}” after “{before}”: {loss:.3f}, all paths {whole:.3f}"
-            for before, name, loss, whole in zip(names, names[1:], now, model, strict=False)
-        ]
-        strip = token_strip(
-            names, ["", *(shade(loss / worst) for loss in now)],
-            ["–", *(f"{loss:.2f}" for loss in now)],
-            titles=["nothing comes before it", *titles],
-        )  # fmt: skip
-        return f"<div class='lab-caption'>loss on each token, in nats</div>{strip}"
-
-    def _target(self, position: int) -> str:
-        return token_labels(self.model, [self.paths.target(position)])[0]
-
-    def _next_table(self) -> str:
-        """The likeliest next tokens of what is on, with the logits, and the model's chances."""
-        position = int(self.token.value)
-        logits, target = self._logits[position], self.paths.target(position)
-        chance, model = logits.softmax(dim=-1), self.paths.logits[position].softmax(dim=-1)
-        best = logits.argsort(descending=True, stable=True)[:_TOP].tolist()
-        if target not in best:
-            best.append(target)
-        names = token_labels(self.model, best)
-        rows = [
-            [
-                ("▸ " if i == target else "") + name,
-                float(logits[i]),
-                float(chance[i]),
-                float(model[i]),
-            ]
-            for i, name in zip(best, names, strict=True)
-        ]
-        return html_table(
-            ["next token", "logit", "chance", "model's chance"], rows, chosen=best.index(target),
-            caption=f"after {position}: {self.read.labels[position]}",
-        )  # fmt: skip
-
-    def _share_table(self) -> str:
-        """The paths that add most to the next token's logit, or take most from it."""
-        position = int(self.token.value)
-        shares, on = self.paths.shares(position), self.on
-        best = shares.abs().argsort(descending=True, stable=True)[:_TOP].tolist()
-        rows = [
-            [path_name(self.paths.paths[i]), float(shares[i]), "on" if on[i] else "off"]
-            for i in best
-        ]
-        return html_table(
-            ["path", "logit less mean", "switch"], rows,
-            caption=f"what the largest paths add to “{self._target(position)}”",
-        )  # fmt: skip
+        self._shares.value = share_table(self.paths, self.on, position, names)
