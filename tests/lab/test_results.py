@@ -70,3 +70,24 @@ def test_the_snapshots_change_as_notebook_05_tells_it() -> None:
             loss[step] = -float(log_probs.gather(-1, tokens[:, 51:, None]).mean())
     assert abs(loss[275] - loss[0]) <= 0.5
     assert loss[300] - loss[400] > 5
+
+
+def test_the_models_are_as_notebook_06_compares_them_with_the_papers() -> None:
+    text, curriculum = (results.term_effects(name) for name in results.TWO)
+    assert 1 < curriculum[1] <= text[1] < 2  # single heads: "more than one nat", "less than 2"
+    assert text[0] > 1.8  # "the direct path saves more than the paper's"
+    assert text[5] >= 2 * text[3]  # "layer 1 much more than layer 0"
+    assert text[4] >= 5 * 0.05  # "clearly more in ours"
+    assert text[1] / 8 >= 20 * text[2] / 16  # one single head against one virtual one
+
+
+def test_a_cut_costs_what_notebook_04_says_and_scores_do_not_foretell() -> None:
+    """Below chance in every pair, and still the dearest cut."""
+    figures = card("two-layer-curriculum")["figures"]
+    rises = {k: figures["loss_without"][k] - figures["terms"]["loss"] for k in "QKV"}
+    scores = torch.tensor(figures["compositions"])
+    assert float(scores[2].max()) < 0
+    assert rises["V"] == max(rises.values())
+    plain = torch.tensor(card("two-layer")["figures"]["compositions"])
+    assert int((plain > 0.005).sum()) == 1  # "one square stands out"
+    assert float(plain[1].max()) == float(plain.max()) > 0.05
