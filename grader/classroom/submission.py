@@ -23,6 +23,7 @@ from grader.lab import merge, notebook_files
 from grader.lab.merge import Cell
 
 LARGEST_FILE = 100 * 2**20
+MOST_CELLS = 2_000  # twenty times as many as the longest notebook of the course has
 _STAMP = "transformer_circuits"
 
 
@@ -102,6 +103,11 @@ def _notebook(data: bytes, path: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(raw.get("cells"), list):
         raise NotebookUnreadable(f"{path.name} says that it is a notebook, but it has no cells.")
+    if len(raw["cells"]) > MOST_CELLS:
+        raise NotebookUnreadable(
+            f"{path.name} has {len(raw['cells'])} cells; at most {MOST_CELLS} are graded. Delete what "
+            "isn't needed."
+        )
     return dict(raw)
 
 

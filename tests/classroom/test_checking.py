@@ -139,6 +139,7 @@ def test_a_process_that_does_not_start_is_never_a_zero_of_the_learners(saved, mo
         (b'{"a": 1}', "not a Jupyter notebook"),
         (b'{"nbformat": 9, "cells": []}', "newer than this"),
         (b'{"nbformat": 4, "metadata": {}}', "no cells"),
+        (b'{"nbformat": 4, "cells": [' + b"{}," * 2000 + b"{}]}", "has 2001 cells"),
         (b'{"nbformat": 3, "worksheets": 5}', "old notebook format"),
         (b'{"nbformat": 4, "cells": [], "metadata": {}}', "not a notebook of this course"),
         (json.dumps(new_notebook(cells=[code("def other(): pass")])), "not a notebook of this course"),

@@ -18,7 +18,7 @@ from types import TracebackType
 from grader.classroom.grading import zips
 from grader.classroom.grading.names import clean
 
-LARGEST_FILE = 50 * 2**20
+LARGEST_FILE = 32 * 2**20
 MOST_FILES = 200_000  # below one path that was given
 DEEPEST_ZIP = 3  # a zip in a zip in a zip: an LMS's, a learner's, and one more by mistake
 
@@ -55,7 +55,10 @@ class File:
         except OSError as error:
             raise zips.Refused(f"{self.where} can't be read ({_reason(error)}).") from None
         if len(data) > most:
-            raise zips.Refused(f"{self.where} is larger than {most // 2**20} MiB.")
+            raise zips.Refused(
+                f"{self.where} is larger than {most // 2**20} MiB. A notebook is small once its outputs "
+                "are cleared."
+            )
         return data
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from grader.classroom.grading.names import clean
 
-LARGEST_NESTED = 50 * 2**20
+LARGEST_NESTED = 64 * 2**20
 _DOS = 0  # zips made by old Windows programs, which also part folders by "\"
 _LOCKED = 0x1
 _NAME_IS_UTF8 = 0x800
