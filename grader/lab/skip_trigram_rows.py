@@ -205,10 +205,9 @@ def grid(
 
 def bugs(counts: Tensor) -> Tensor:
     """(destination, output) counts → True where two right pairs force one that never came."""
-    right = [(d, o) for d, o in (counts >= RIGHT).nonzero().tolist()]
-    forced = torch.zeros(counts.shape, dtype=torch.bool)
-    for pair in bug_partners(right):
-        forced[pair] = True
+    rows, columns = (range(size) for size in counts.shape)
+    partners = bug_partners([(d, o) for d, o in (counts >= RIGHT).nonzero().tolist()])
+    forced = torch.tensor([[(d, o) in partners for o in columns] for d in rows], dtype=torch.bool)
     return forced & (counts == 0)
 
 

@@ -210,6 +210,15 @@ def test_too_rare_sources_are_said(shipped: Transformer) -> None:
     assert "lower “seen at least”" in view.message
 
 
+def test_without_a_right_pair_nothing_is_forced() -> None:
+    model = random(9, **SIZES[1])
+    view = shown(model, 3, corpus=torch.arange(13), head=(0, 2))
+    assert view.table.outputs == []
+    assert "no pair is right, so none is forced" in view._grid.value
+    assert "Bugs" not in repr(view)
+    view.picture().draw_without_rendering()
+
+
 def test_every_token_can_be_picked_by_its_label(shipped: Transformer) -> None:
     view = shown(shipped)
     assert {view.names[view._id(name)] for name in view.names} == set(view.names)
