@@ -38,6 +38,7 @@ from grader.pupil.confinement import Confinement, Request
 from grader.pupil.wire import WireError
 
 MEMORY_MIB = 4096
+LEAST_MEMORY_MIB = 512
 SCRATCH_MIB = 64
 MOST_THREADS = 256
 _PLACING = 30.0
@@ -140,7 +141,7 @@ class Sandbox:
             return
 
         def connect() -> Connection:
-            child = self._open(memory_mib, _cpu_seconds(wall))
+            child = self._open(min(memory_mib, _share_of_memory(self._jobs)), _cpu_seconds(wall))
             return _with_files(child, beside)
 
         with RemotePupil(cells, connect, wall=wall) as pupil:
@@ -242,6 +243,9 @@ def _with_files(child: Connection, files: Mapping[str, bytes]) -> Connection:
     content = {name: np.frombuffer(data, dtype=np.uint8) for name, data in files.items()}
     try:
         child.ask({"do": "place", "files": content}, _PLACING)
+    except Interrupted:
+        child.kill()
+        raise
     except (Gone, WireError, ValueError) as error:
         child.kill()
         raise PupilNotStarted(
@@ -260,6 +264,12 @@ def _inside(name: str) -> str:
 def _cpu_seconds(wall: float) -> int:
     """A last resort, far beyond what the deadlines leave: cells, then every exercise's budget."""
     return int(4 * wall) + 600
+
+
+def _share_of_memory(jobs: int) -> int:
+    """MiB: most of what the machine has, divided among those that run at once."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    return max(int(0.8 * total / jobs), LEAST_MEMORY_MIB)
 
 
 def _refusal(isolation: Isolation, missing: list[str]) -> str:

@@ -7,7 +7,7 @@ import os
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 _SECCOMP_MODE_FILTER = 2
@@ -32,10 +32,10 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
-def mount_tmpfs(folder: str, options: str) -> None:
+def mount_tmpfs(folder: str, options: str, flags: int = 0) -> None:
     done = _libc.mount(
         b"tmpfs", folder.encode(), b"tmpfs",
-        ctypes.c_ulong(MS_NOSUID | MS_NODEV | MS_NOEXEC), options.encode(),
+        ctypes.c_ulong(flags | MS_NOSUID | MS_NODEV | MS_NOEXEC), options.encode(),
     )  # fmt: skip
     _check(done, f"mount tmpfs on {folder}")
 

@@ -47,6 +47,8 @@ def prepare() -> None:
 def lock_down(confinement: Confinement, request: Request, folder: str) -> None:
     """``folder``: where the notebook may write. Raises OSError, LandlockError or NotLocked."""
     _limit(confinement, request)
+    if not confinement.landlock:
+        _hide_proc()
     kernel.die_with_parent(signal.SIGKILL)
     kernel.hide_from_tracers()
     kernel.no_new_privileges()
@@ -55,6 +57,13 @@ def lock_down(confinement: Confinement, request: Request, folder: str) -> None:
         _restrict_files(confinement, folder)
     kernel.filter_calls(bytes.fromhex(confinement.seccomp))
     _prove()
+
+
+def _hide_proc() -> None:
+    """Where the judge is root, so are we in the eyes of /proc/sys: it lets its owner write, whatever the
+    namespaces say. Landlock keeps it shut; without, an empty folder lies over it.
+    """
+    kernel.mount_tmpfs("/proc", "size=4k,nr_inodes=1,mode=0555", kernel.MS_RDONLY)
 
 
 def _limit(confinement: Confinement, request: Request) -> None:

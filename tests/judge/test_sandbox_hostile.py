@@ -151,7 +151,9 @@ def weaker(request, tmp_path_factory) -> Iterator[Arena]:
 @pytest.mark.parametrize("case", OF_THE_SYSTEM, ids=lambda case: case.name)
 def test_what_a_missing_layer_did_is_done_by_another(weaker: Arena, case: Submission) -> None:
     if not case.runs_at(weaker.sandbox._isolation):
-        pytest.skip("a common folder has no size of its own")
+        pytest.skip("a folder has no size of its own")
+    if case.header.get("needs") == "own mounts" and not weaker.sandbox._layers.nested:
+        pytest.skip("bubblewrap's own file systems can't be limited in the number of files")
     hold(weaker, case)
 
 

@@ -2,6 +2,7 @@
 # tries: takes every entry of the file system
 # witness: a claim beyond the number allowed; the neighbour's files
 # only: full
+# needs: own mounts
 # %%
 import os
 for number in range(20_000):

@@ -2,7 +2,7 @@
 # tries: opens the kernel's settings for writing
 # witness: a claim
 # %%
-for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/vm/drop_caches", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/ksm/run", "/proc/self/oom_score_adj"):
+for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/sys/vm/drop_caches", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/mm/ksm/run"):
     try:
         open(path, "r+").close()
         print("REACHED", path)
