@@ -21,6 +21,7 @@ from torch import Tensor
 
 from grader.circuits.low_rank import LowRank
 from grader.circuits.one_layer import bug_partners
+from grader.models import Tokenizer, sample_tokens
 from grader.transformer import Transformer
 
 WINDOW = 24
@@ -110,6 +111,23 @@ class Corpus:
         last = len(self.tokens) - 1
         following = torch.where(places < last, self.tokens[(places + 1).clamp_max(last)], -1)
         return before, following
+
+
+def corpus_for(model: Transformer, given: Tensor | None = None) -> Corpus | None:
+    """The given ids (pos,); else the course's held-out text, where the model reads its tokens.
+
+    Raises ValueError for ids that the model doesn't know.
+    """
+    if given is None:
+        ours = isinstance(model.tokenizer, Tokenizer) and model.tokenizer.d_vocab == model.d_vocab
+        return Corpus(sample_tokens(), model.d_vocab) if ours else None
+    if (
+        given.ndim != 1
+        or not len(given)
+        or not 0 <= int(given.min()) <= int(given.max()) < model.d_vocab
+    ):
+        raise ValueError(f"A corpus is ids (pos,) of 0 … {model.d_vocab - 1}.")
+    return Corpus(given, model.d_vocab)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,18 +17,17 @@ from grader.lab.skip_trigram_picture import skip_trigram_picture
 from grader.lab.skip_trigram_rows import (
     RIGHT,
     WINDOW,
-    Corpus,
     Grid,
     HeadCircuits,
     Source,
+    corpus_for,
     grid,
     head_circuits,
     sources,
 )
-from grader.lab.widget_base import CannotShow, Explorer, head_picker, in_words, transformer
+from grader.lab.widget_base import CannotShow, Explorer, head_picker, in_words, plainly, transformer
 from grader.lab.widget_html import Markup, heat_table, html_table, label
 from grader.lab.widget_text import one_token, token_labels
-from grader.models import Tokenizer, sample_tokens
 from grader.transformer import Transformer
 
 _SOURCES, _OUTPUTS = 8, 5
@@ -66,7 +65,8 @@ class SkipTrigrams(Explorer):
         corpus: Tensor | None,
     ) -> None:
         self.model = model
-        self.corpus = _corpus(model, corpus)
+        with plainly():
+            self.corpus = corpus_for(model, corpus)
         every = range(model.d_vocab)
         self.names = token_labels(model, every)
         self._ids = {name: i for i, name in reversed(list(enumerate(self.names)))}
@@ -79,7 +79,7 @@ class SkipTrigrams(Explorer):
         self.head = head_picker(model, chosen=head)
         self.source = w.Dropdown(description="source", layout=w.Layout(width="230px"))
         self.least = w.BoundedIntText(
-            value=_LEAST if self.corpus else 0, min=0, max=10**6, description="seen at least",
+            value=0, min=0, max=10**6, description="seen at least",
             disabled=self.corpus is None, layout=w.Layout(width="190px"),
             style={"description_width": "95px"},
         )  # fmt: skip
@@ -98,6 +98,11 @@ class SkipTrigrams(Explorer):
         self.table: Grid
         self._circuits: dict[tuple[int, int], HeadCircuits] = {}
         self.destination.value = self._first(destination)
+        if (
+            self.corpus
+            and int(self.corpus.sources_of(self._id(self.destination.value)).max()) >= _LEAST
+        ):
+            self.least.value = _LEAST
         self._redraw()
         self.watch(self._redraw, self.destination, self.head, self.least)
         self.watch(self._redraw_grid, self.source)
@@ -242,12 +247,3 @@ class SkipTrigrams(Explorer):
 
 def _times(count: int) -> str:
     return f" <small>{count}×</small>" if count > 0 else ""
-
-
-def _corpus(model: Transformer, given: Tensor | None) -> Corpus | None:
-    if given is not None:
-        if given.ndim != 1 or not 0 <= int(given.min()) <= int(given.max()) < model.d_vocab:
-            raise CannotShow(f"A corpus is ids (pos,) of 0 … {model.d_vocab - 1}.")
-        return Corpus(given, model.d_vocab)
-    reads_ours = isinstance(model.tokenizer, Tokenizer) and model.tokenizer.d_vocab == model.d_vocab
-    return Corpus(sample_tokens(), model.d_vocab) if reads_ours else None
