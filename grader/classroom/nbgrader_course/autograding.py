@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import glob
 import re
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from traitlets.config import Config, PyFileConfigLoader
 from grader.classroom.grading import batch
 from grader.classroom.grading.batch import Batch, How, Watcher
 from grader.classroom.grading.store import Store
-from grader.classroom.nbgrader_course import marks
+from grader.classroom.nbgrader_course import lean, marks
 from grader.classroom.nbgrader_course.folder import CONFIG, ClassFolder
 from grader.classroom.nbgrader_course.judging import places
 
@@ -91,7 +90,7 @@ def autograde(
     Raises CannotAutograde, and what ``batch.grade`` raises.
     """
     config = configuration(folder)
-    with _quiet():
+    with lean.quiet(), lean.lean():
         coursedir = CourseDirectory(config=config)
         known, url = _released(coursedir, assignment), coursedir.db_url
         there = _handed_in(folder, assignment)
@@ -126,7 +125,7 @@ def configuration(folder: ClassFolder) -> Config:
 
 def learners(folder: ClassFolder) -> list[str]:
     """Everybody in the class's gradebook. Raises CannotAutograde."""
-    with _quiet():
+    with lean.quiet():
         coursedir = CourseDirectory(config=configuration(folder))
         with _gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
             return sorted(str(student.id) for student in gradebook.students)
@@ -252,12 +251,3 @@ def _gradebook(url: str, course: str = "default_course") -> Iterator[Any]:
         yield gradebook
     finally:
         gradebook.close()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """nbgrader's own way with SQLAlchemy draws warnings that say nothing to a teacher."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sa.exc.SAWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield

@@ -19,7 +19,7 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 
 from grader.classroom.grading.batch import How
-from grader.classroom.nbgrader_course import autograding
+from grader.classroom.nbgrader_course import autograding, lean
 from grader.classroom.nbgrader_course.autograding import Autograded
 from grader.classroom.nbgrader_course.folder import ClassFolder
 
@@ -81,7 +81,7 @@ class Desk:
 
     def grades(self, learner: str, assignment: str = ASSIGNMENT) -> dict[str, tuple[Any, bool]]:
         """grade_id → (points as they count, whether it waits for a person)."""
-        with autograding._quiet(), gradebook(self.folder) as book:
+        with lean.quiet(), gradebook(self.folder) as book:
             found = book.find_submission(assignment, learner).notebooks
             return {
                 grade.name: (
@@ -129,7 +129,7 @@ def gradebook(folder: ClassFolder) -> Any:
 def generate(folder: ClassFolder, assignment: str) -> None:
     """nbgrader's generate_assignment with the class's own configuration."""
     config = autograding.configuration(folder)
-    with autograding._quiet():
+    with lean.quiet():
         coursedir = CourseDirectory(config=config)
         coursedir.assignment_id = assignment
         converter = GenerateAssignment(coursedir=coursedir, config=config)
