@@ -158,6 +158,7 @@ html_show_search_summary = False
 
 _STYLE = """
 math { font-size: 1.12em; }
+article img { height: auto; }  /* where the page is narrower than a picture, its shape stays */
 div.math { display: block; overflow-x: auto; margin: 1em 0; text-align: center; }
 .bd-header-announcement code { color: inherit; background: none; border: none; font-weight: bold; }
 .bd-header { display: none; }

@@ -5,7 +5,7 @@
     from grader.lab import phase_change
     phase_change()                        # the shipped run
     phase_change("two-layer")             # the other one
-    phase_change(watch.snapshots)         # your own, kept by `live.phase_change()` while it trained
+    phase_change(watch.snapshots)         # your own, kept by `live.phase()` while it trained
 """
 
 from __future__ import annotations

@@ -328,6 +328,12 @@ def test_no_line_of_a_solution_is_on_the_pages(rendered: site.SiteReport, name: 
     assert [line for line in telling if line in told] == []
 
 
+_IN_SHAPE = (
+    "image => Math.abs(image.clientWidth * image.naturalHeight"
+    " / (image.clientHeight * image.naturalWidth) - 1) < 0.03"
+)
+
+
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
     """The folder behind Python's own static server → its address."""
@@ -372,8 +378,8 @@ def test_a_browser_reads_and_searches_it_and_asks_nobody_else(
             page.wait_for_function(
                 "[...document.images].every(image => image.complete && image.naturalWidth > 0)"
             )
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= 1280
+            assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+            assert page.evaluate(f"[...document.images].every({_IN_SHAPE})")
         page.screenshot(path=tmp_path / "page.png")
         page.goto(f"{base}/index.html")
         page.keyboard.press("Control+k")
