@@ -39,13 +39,17 @@ class Visible:
     pieces: tuple[Path, ...]
 
     def siblings(self) -> tuple[list[Path], list[Path]]:
-        """(readable, listable) where nothing can be mounted over what is hidden."""
+        """(readable, listable) where nothing can be mounted over what is hidden.
+
+        Python finds a module by the names in its folder, so those may be listed.
+        """
         readable, listable = [], []
         for library in self.libraries:
             allowed, expanded = without(library, self.hidden)
             readable += allowed
             listable += expanded
-        return [*readable, *self.pieces], listable
+        folders = {piece.parent for piece in self.pieces} - {PACKAGE}
+        return [*readable, *self.pieces], [*listable, *sorted(folders)]
 
 
 def visible() -> Visible:

@@ -104,7 +104,10 @@ def _restrict_files(confinement: Confinement, folder: str) -> None:
 
 
 def _allow(rules: py_landlock.RulesetFd, path: str, access: AccessFs) -> None:
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:  # gone since the server started: then there is nothing to allow
+        return
     try:
         rule = PathBeneathAttr()
         directory = os.path.isdir(path)

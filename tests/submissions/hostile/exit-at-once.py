@@ -1,7 +1,6 @@
 # family: exits
 # tries: ends with success before anything can be asked
 # witness: points
-# control: no
 # %%
 import os
 os._exit(0)
