@@ -9,6 +9,7 @@ which a person has marked are not flagged for review again.
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import capture_log
 from traitlets.config import Config, PyFileConfigLoader
@@ -99,6 +101,7 @@ def autograde(
         if _has_ours(url, assignment):
             judged = batch.grade(paths, folder.grades, how, watcher, assignment=assignment)
         verdicts = _fingerprints(folder) if judged else {}
+        troubles = {who: told for who, _, told in judged.summary.looks} if judged else {}
         newly, unchanged, failed = [], [], {}
         for learner in there:
             if not again and _is_current(coursedir, learner, assignment, known, verdicts):
@@ -106,10 +109,10 @@ def autograde(
                 continue
             why = _convert(config, coursedir, learner, assignment)
             if why:
-                failed[learner] = why
+                failed[learner] = troubles.get(learner, why)
             else:
                 newly.append(learner)
-        waiting = _waiting(url, assignment)
+        waiting = {who: n for who, n in _waiting(url, assignment).items() if who not in failed}
     return Autograded(assignment, judged, tuple(newly), tuple(unchanged), failed, waiting)
 
 
@@ -202,11 +205,21 @@ def _is_current(
     return True
 
 
+class _ForOne(Autograde):  # type: ignore[misc]
+    """nbgrader's own, for one learner by name: it takes names for patterns, and "[2]" is no folder then."""
+
+    def init_notebooks(self) -> None:
+        folder = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+        found = sorted(glob.glob(os.path.join(glob.escape(folder), "*.ipynb")))
+        if not found:
+            raise NbGraderException("No notebook (.ipynb) was handed in.")
+        self.assignments, self.notebooks = {folder: found}, []
+
+
 def _convert(config: Config, coursedir: Any, learner: str, assignment: str) -> str:
     """nbgrader's autograde for one learner → why it failed, "" if it didn't."""
-    coursedir.student_id = glob.escape(learner)  # nbgrader takes it for a pattern
-    coursedir.assignment_id = assignment
-    converter = Autograde(coursedir=coursedir, config=config)
+    coursedir.student_id, coursedir.assignment_id = learner, assignment
+    converter = _ForOne(coursedir=coursedir, config=config)
     converter.force = True
     outcome = capture_log(converter)
     if outcome["success"]:
@@ -218,7 +231,7 @@ def _reason(log: str, error: str) -> str:
     """The one line of nbgrader's log and traceback that tells a teacher something."""
     if "database is locked" in log + error:
         return "Another process holds the gradebook. Close it (or wait), and run the same command again."
-    raised = re.findall(r"^([A-Za-z_][\w.]*(?:Error|Exception|Judged|Safe|Unavailable|Unusable|Entry)): (.*)$", log, re.M)  # fmt: skip
+    raised = re.findall(r"^ *([A-Za-z_][\w.]*(?:Error|Exception|Judged|Safe|Unavailable|Unusable|Entry)): (.*)$", log, re.M)  # fmt: skip
     own = [told for name, told in raised if not name.endswith("NbGraderException")]
     if own:
         return own[-1]
