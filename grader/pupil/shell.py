@@ -45,6 +45,10 @@ class _Shell(InteractiveShell):
 
     showsyntaxerror = showtraceback
 
+    def _format_exception_for_storage(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """IPython formats each traceback for a history that nobody reads; the first takes half a second."""
+        return {}
+
     def ask_exit(self) -> None:
         """``exit`` ends a session; here it ends nothing, and the next cell runs."""
 

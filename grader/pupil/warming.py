@@ -13,6 +13,12 @@ from grader.pupil.shell import Notebook
 
 OFTEN_IMPORTED = ("einops", "ipywidgets")
 
+FIRST_CELLS = (
+    "import torch, matplotlib.pyplot as plt\n%matplotlib inline\nplt.figure()\nplt.show()",
+    "from grader import check, models\nmodels.load(models.names()[0])",
+    "1 / 0",  # what a failing cell needs to be told
+)
+
 
 def warm() -> Notebook:
     """The shell for a notebook, with everything that notebooks use in memory. Raises RuntimeError.
@@ -26,7 +32,8 @@ def warm() -> Notebook:
             importlib.import_module(name)
     memory.warm_up()
     notebook = Notebook()
-    notebook.run(0, "import torch, matplotlib.pyplot as plt\n%matplotlib inline", 60.0)
+    for cell in FIRST_CELLS:
+        notebook.run(0, cell, 60.0)
     gc.collect()
     gc.freeze()  # so that a child's collector doesn't write to, and so copy, what all share
     alone()
