@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from grader import exercises
-from grader.classroom.grading.intake import HandedIn
+from grader.classroom.grading.handed_in import HandedIn
 from grader.classroom.grading.one import Outcome
 from grader.judge.verdict import Status, Verdict
 from grader.lab import cards

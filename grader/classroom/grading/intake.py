@@ -7,19 +7,20 @@ counts, and says so; two hand-ins under one name are both kept.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from grader import exercises
 from grader.classroom import submission
 from grader.classroom.grading.files import Tree
-from grader.classroom.grading.layouts import LMS, Place, Rank, places
+from grader.classroom.grading.handed_in import HandedIn, Version, settled
+from grader.classroom.grading.layouts import LMS, Place, places
 from grader.classroom.grading.names import natural
 from grader.classroom.grading.zips import Refused
+
+__all__ = ["HandedIn", "Intake", "NothingHandedIn", "take_in"]
 
 MOST_COMPANIONS = 50
 LARGEST_COMPANIONS = 4 * 2**20  # together
@@ -28,34 +29,6 @@ _LONGEST_NAME = 200  # bytes
 
 class NothingHandedIn(ValueError):
     """No path that was given holds anything to grade; the message says what was looked for."""
-
-
-@dataclass(frozen=True)
-class HandedIn:
-    """One submission.
-
-    assignment: the notebook of the course that it is; where that can't be told, what the folders or
-        the teacher call it, or its file's name
-    where: the file it came from
-    notebook: the digest under which its bytes are kept, "" where there is none
-    companions: digests of the small files beside it, by their way from the notebook
-    trouble: why it can't be graded, "" if it can
-    """
-
-    learner: str
-    assignment: str
-    where: str
-    notebook: str = ""
-    companions: dict[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    late: bool = False
-    trouble: str = ""
-
-    @property
-    def digest(self) -> str:
-        """Equal for two submissions exactly where everything that is graded is equal."""
-        whole = json.dumps([self.notebook, sorted(self.companions.items()), self.trouble])
-        return hashlib.sha256(whole.encode("utf-8")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -77,15 +50,6 @@ class _Read:
     trouble: str = ""
 
 
-@dataclass(frozen=True)
-class _Version:
-    """One version of a learner's notebook; two of one owner are versions, of two owners are not."""
-
-    handed_in: HandedIn
-    owner: tuple[object, ...]
-    rank: Rank
-
-
 def take_in(
     paths: Iterable[str | os.PathLike[str]],
     keep: Callable[[bytes], str],
@@ -103,7 +67,7 @@ def take_in(
     """
     given = [Path(path) for path in paths]
     remarks: list[str] = []
-    found: dict[tuple[str, str], list[_Version]] = {}
+    found: dict[tuple[str, str], list[Version]] = {}
     seen: set[str] = set()
     with Tree(remarks.append, but) as tree:
         for number, path in enumerate(given):
@@ -116,7 +80,7 @@ def take_in(
                 for version in _of_owner(group, number, keep, assignment, remarks):
                     key = (version.handed_in.learner, version.handed_in.assignment)
                     found.setdefault(key, []).append(version)
-    taken = _settled(found, remarks)
+    taken = settled(found, remarks)
     if not taken:
         raise NothingHandedIn(_nothing(given, assignment, remarks))
     taken.sort(key=lambda one: (one.learner.casefold(), one.learner, one.assignment))
@@ -129,7 +93,7 @@ def _of_owner(
     keep: Callable[[bytes], str],
     assignment: str,
     remarks: list[str],
-) -> Iterator[_Version]:
+) -> Iterator[Version]:
     """Every version of every notebook in one hand-in."""
     said, course = group[0].assignment, exercises.NOTEBOOKS
     called = said == assignment or not assignment
@@ -171,7 +135,7 @@ def _of_owner(
                 late=one.place.late,
                 trouble=one.trouble,
             )
-            yield _Version(handed_in, owner, one.place.rank)
+            yield Version(handed_in, owner, one.place.rank)
 
 
 def _readings(group: Sequence[Place], expected: str) -> list[_Read]:
@@ -263,49 +227,6 @@ def _can_lie_beside(name: str, others: Iterable[str]) -> bool:
     return short and not any(
         f"{one}/".startswith(f"{name}/") or f"{name}/".startswith(f"{one}/") for one in others
     )
-
-
-def _settled(found: dict[tuple[str, str], list[_Version]], remarks: list[str]) -> list[HandedIn]:
-    """One submission a learner and notebook: the latest version; a namesake gets a number."""
-    taken: list[HandedIn] = []
-    for (learner, assignment), versions in found.items():
-        owners: dict[tuple[object, ...], list[_Version]] = {}
-        for version in versions:
-            owners.setdefault(version.owner, []).append(version)
-        latest = [_latest(group, remarks) for group in owners.values()]
-        different = list({one.digest: one for one in reversed(latest)}.values())[::-1]
-        for number, one in enumerate(different, start=1):
-            name = learner if number == 1 else _free_name(learner, assignment, number, found)
-            if name != learner:
-                remarks.append(
-                    f"Two hand-ins of {assignment} are called {learner}: {different[0].where} and "
-                    f"{one.where}. Both are graded; the second is called {name} here."
-                )
-            taken.append(replace(one, learner=name))
-    return taken
-
-
-def _free_name(
-    learner: str, assignment: str, number: int, taken: Mapping[tuple[str, str], object]
-) -> str:
-    """ "alice (2)", or the next number that nobody else is called by."""
-    while (f"{learner} ({number})", assignment) in taken:
-        number += 1
-    return f"{learner} ({number})"
-
-
-def _latest(versions: Sequence[_Version], remarks: list[str]) -> HandedIn:
-    *older, last = sorted(versions, key=lambda version: version.rank)
-    different = {one.handed_in.digest for one in older} - {last.handed_in.digest}
-    if not different:
-        return last.handed_in
-    one = last.handed_in
-    note = (
-        f"{len(different) + 1} versions of {one.assignment} were handed in; the latest counts: "
-        f"{PurePosixPath(one.where).name}."
-    )
-    remarks.append(f"{one.learner}: {note}")
-    return replace(one, notes=(*one.notes, note))
 
 
 def _who(place: Place) -> str:

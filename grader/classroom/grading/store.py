@@ -20,7 +20,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from grader.classroom.grading.intake import HandedIn
+from grader.classroom.grading.handed_in import HandedIn
 
 FORMAT = "1"
 NAME = "grades.sqlite"

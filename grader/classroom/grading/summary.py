@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grader import exercises
-from grader.classroom.grading.intake import HandedIn
+from grader.classroom.grading.handed_in import HandedIn
 from grader.classroom.grading.one import Outcome
 from grader.judge.verdict import Status
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from books import NOTEBOOK, OTHER, RIGHT, WRONG, book, laid_out, zipped
 
-from grader.classroom.grading.intake import HandedIn, Intake, NothingHandedIn, take_in
+from grader.classroom.grading.handed_in import HandedIn
+from grader.classroom.grading.intake import Intake, NothingHandedIn, take_in
 
 ONE, TWO = book(RIGHT), book(WRONG)
 ZERO = "01-zero-layer"

@@ -13,7 +13,7 @@ import pytest
 from books import NOTEBOOK, verdict
 
 from grader.classroom.grading import reports
-from grader.classroom.grading.intake import HandedIn
+from grader.classroom.grading.handed_in import HandedIn
 from grader.classroom.grading.one import Outcome
 from grader.classroom.grading.store import Store
 from grader.judge.verdict import Status

@@ -11,7 +11,7 @@ import sqlalchemy
 from books import NOTEBOOK
 from sqlalchemy import event
 
-from grader.classroom.grading.intake import HandedIn
+from grader.classroom.grading.handed_in import HandedIn
 from grader.classroom.grading.store import NAME, Store, StoreError
 
 
