@@ -73,6 +73,12 @@ def _package_folders() -> list[Path]:
     return sorted({Path(f) for f in folders if os.path.isdir(f)})
 
 
+def added_folders() -> list[Path]:
+    """Those folders of packages that Python finds for this user or in this environment only."""
+    usual = {Path(folder) for folder in site.getsitepackages()}
+    return [folder for folder in _package_folders() if folder not in usual]
+
+
 def _pieces() -> Iterable[Path]:
     for name in OF_GRADER:
         piece = PACKAGE / name

@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, cast
 from grader.judge.layers import remedy
 from grader.judge.remote_connection import TO_DIE, Connection, Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import how_it_ended, last_words
-from grader.judge.sandbox_paths import DEVICES, PACKAGE, Visible
+from grader.judge.sandbox_paths import DEVICES, PACKAGE, Visible, added_folders
 from grader.pupil.confinement import MIB, Confinement, Request
 from grader.pupil.reply import Outcome
 
@@ -221,7 +221,7 @@ def python_environment(home: str, scratch: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": home,
+        "PYTHONPATH": os.pathsep.join([home, *map(str, added_folders())]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
