@@ -118,11 +118,14 @@ class Explorer(w.VBox):  # type: ignore[misc]  # ipywidgets comes without types
 
     def try_to(self, redraw: Callable[[], None]) -> None:
         """Clear the message and redraw; what can't be shown leaves the body as it was, and says so."""
-        self.say("")
-        try:
-            redraw()
-        except CannotShow as trouble:
-            self.say(str(trouble), trouble=True)
+        with (
+            self._line.hold_sync()
+        ):  # sent once: an empty line between two would make the page jump
+            self.say("")
+            try:
+                redraw()
+            except CannotShow as trouble:
+                self.say(str(trouble), trouble=True)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
