@@ -72,6 +72,8 @@ class Notebook:
         self._shell.getoutput = _no_lines
         for magic in ("pip", "conda", "mamba", "micromamba", "uv"):
             self._shell.register_magic_function(_not_run, "line", magic)  # type: ignore[arg-type]
+        for magic in ("bash", "sh", "script", "perl", "ruby", "python", "python3", "pypy"):
+            self._shell.register_magic_function(_not_run_cell, "cell", magic)  # type: ignore[arg-type]
 
     def run(self, number: int, source: str, wall: float) -> CellRun:
         """Run one cell for at most ``wall`` seconds; whatever it raises is remembered, not raised."""
@@ -109,20 +111,19 @@ def _nobody_there(prompt: object = "") -> NoReturn:
     )
 
 
-def _not_run(command: str, *args: Any, **kwargs: Any) -> SList:
-    """In place of a program → its output: no lines."""
+def _not_run(command: str, *args: Any, **kwargs: Any) -> None:
+    """In place of a program."""
     print(f"(not run while the notebook is graded: {command.strip()[:80]})")
-    return SList()
 
 
 def _not_run_cell(line: str, cell: str) -> None:
     _not_run(f"{line} {cell}")
 
 
-def _no_lines(command: str, *args: Any, **kwargs: Any) -> list[str]:
+def _no_lines(command: str, *args: Any, **kwargs: Any) -> SList:
     """What ``files = !ls`` reads."""
     _not_run(command)
-    return []
+    return SList()
 
 
 def prefer_local_modules() -> None:

@@ -31,6 +31,8 @@ CELLS = [
     "raise KeyboardInterrupt",
     "%matplotlib inline\n%time y = 1\n!touch made-by-shell\n%pip install nothing\n"
     "import matplotlib.pyplot as plt\nplt.plot([1]); plt.show()",
+    "%%bash\ntouch made-by-shell",
+    "files = !touch made-by-shell\nassert list(files) == []",
     "import asyncio\nvalue = await asyncio.sleep(0, 7)",
     "print('x' * 1_000_000)",
     "os.write(1, b'junk'); os.write(2, b'junk'); sys.__stdout__.write('junk'); sys.__stdout__.flush()",
@@ -79,7 +81,7 @@ def run_of(pupil, start: str):
 @pytest.mark.parametrize(
     "start",
     ["from grader import check", "from grader.transformer", "from grader.lab",
-     "from grader.models.recipes", "exit()", "%matplotlib",
+     "from grader.models.recipes", "exit()", "%matplotlib", "%%bash", "files = !",
      "import asyncio", "print(", "os.write", "open(", "import time", "\ndef double"],
 )  # fmt: skip
 def test_cells_that_run_through(pupil, start) -> None:
@@ -113,7 +115,8 @@ def test_a_cells_traceback_is_the_learners(pupil) -> None:
 
 def test_output_of_a_cell_is_cut_and_shell_commands_dont_run(pupil) -> None:
     assert "1,000,001 characters were printed" in run_of(pupil, "print(").printed
-    assert "not run while the notebook is graded" in run_of(pupil, "%matplotlib").printed
+    for start in ("%matplotlib", "%%bash", "files = !"):
+        assert "not run while the notebook is graded" in run_of(pupil, start).printed
     assert not (pupil.folder / "made-by-shell").exists()
 
 
