@@ -59,7 +59,7 @@ def serve(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=_environment(token),
+            env=_environment(token, _quiet(folder)),
             # A Ctrl-C in the terminal is ours alone: the server would stop to ask if it is meant.
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
@@ -98,9 +98,22 @@ def _command(folder: Path, port: int) -> list[str]:
     return [sys.executable, "-P", "-m", "jupyterlab", *(f"--{k}={v}" for k, v in settings.items())]
 
 
-def _environment(token: str) -> dict[str, str]:
+def _quiet(folder: Path) -> Path:
+    """Settings beside the learner's own: without them JupyterLab opens by asking about its news."""
+    settings = folder / ".transformer-circuits" / "jupyter"
+    page = settings / "labconfig" / "page_config.json"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(
+        '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
+    )
+    return settings
+
+
+def _environment(token: str, settings: Path) -> dict[str, str]:
     scripts = str(Path(sys.executable).parent)
+    more = [str(settings), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
     return os.environ | {
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(more),
         "JUPYTER_TOKEN": token,  # in the environment: a command line can be read by every user
         "JUPYTER_PREFER_ENV_PATH": "1",  # a kernel of that name in the home folder is another Python
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", "")]),  # `!grader status` works

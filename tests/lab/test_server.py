@@ -51,6 +51,7 @@ def test_it_serves_the_folder_with_a_token_and_ends_on_ctrl_c(folder: Path) -> N
             status, page = lab.get("lab")
             assert status == 200
             assert re.search(r'"news": *{"disabled": *true}', page), "it would ask the internet"
+            assert "@jupyterlab/apputils-extension:announcements" in page, "it would ask about news"
         finally:
             process.send_signal(signal.SIGINT)
             try:
