@@ -58,7 +58,8 @@ class Watcher(Protocol):
 class Batch:
     """What came of it.
 
-    newly: how many were graded now; remarks: on files that were left out, versions, namesakes
+    newly: how many were graded now
+    remarks: what a person should look at: files left out, namesakes; versions: who handed in several
     left: how many are still to be graded, after an interruption
     """
 
@@ -67,6 +68,7 @@ class Batch:
     newly: int
     left: int
     remarks: tuple[str, ...]
+    versions: tuple[str, ...]
     summary: Summary
 
     @property
@@ -81,6 +83,7 @@ class Batch:
             "newly_graded": self.newly,
             "left": self.left,
             "remarks": list(self.remarks),
+            "versions": list(self.versions),
             **self.summary.as_json(),
         }
 
@@ -107,7 +110,7 @@ def grade(
         watcher.begins(len(todo), len(ids) - len(todo))
         newly = _grade(store, todo, seeds, how, watcher)
         summary = reports.write(store, out)
-    return Batch(out, len(ids), newly, len(todo) - newly, taken.remarks, summary)
+    return Batch(out, len(ids), newly, len(todo) - newly, taken.remarks, taken.versions, summary)
 
 
 def _grade(store: Store, todo: Sequence[int], seeds: Seeds, how: How, watcher: Watcher) -> int:

@@ -81,9 +81,10 @@ def told(done: Batch) -> str:
     first += f", {before} were before and haven't changed" if before else ""
     first += f", {done.left} are left: run the same command again to go on" if done.left else ""
     parts = [f"{first}.", done.summary.as_text()]
-    if done.remarks:
-        shown = [f"  {remark}" for remark in done.remarks[:_REMARKS_SHOWN]]
-        more = len(done.remarks) - _REMARKS_SHOWN
+    remarks = (*done.remarks, *done.versions)
+    if remarks:
+        shown = [f"  {remark}" for remark in remarks[:_REMARKS_SHOWN]]
+        more = len(remarks) - _REMARKS_SHOWN
         shown += [f"  … and {more} more: --json shows all"] if more > 0 else []
         parts.append("\n".join(["What was handed in", *shown]))
     parts.append(

@@ -48,14 +48,19 @@ class Version:
     rank: Rank
 
 
-def settled(found: dict[tuple[str, str], list[Version]], remarks: list[str]) -> list[HandedIn]:
-    """One submission a learner and notebook: the latest version; a namesake gets a number."""
+def settled(
+    found: dict[tuple[str, str], list[Version]], remarks: list[str], told: list[str]
+) -> list[HandedIn]:
+    """One submission a learner and notebook: the latest version; a namesake gets a number.
+
+    remarks, told: get a sentence on each namesake, and on each learner with several versions
+    """
     taken: list[HandedIn] = []
     for (learner, assignment), versions in found.items():
         owners: dict[tuple[object, ...], list[Version]] = {}
         for version in versions:
             owners.setdefault(version.owner, []).append(version)
-        latest = [_latest(group, remarks) for group in owners.values()]
+        latest = [_latest(group, told) for group in owners.values()]
         different = list({one.digest: one for one in reversed(latest)}.values())[::-1]
         for number, one in enumerate(different, start=1):
             name = learner if number == 1 else _free_name(learner, assignment, number, found)
@@ -77,7 +82,7 @@ def _free_name(
     return f"{learner} ({number})"
 
 
-def _latest(versions: Sequence[Version], remarks: list[str]) -> HandedIn:
+def _latest(versions: Sequence[Version], told: list[str]) -> HandedIn:
     *older, last = sorted(versions, key=lambda version: version.rank)
     different = {one.handed_in.digest for one in older} - {last.handed_in.digest}
     if not different:
@@ -87,5 +92,5 @@ def _latest(versions: Sequence[Version], remarks: list[str]) -> HandedIn:
         f"{len(different) + 1} versions of {one.assignment} were handed in; the latest counts: "
         f"{PurePosixPath(one.where).name}."
     )
-    remarks.append(f"{one.learner}: {note}")
+    told.append(f"{one.learner}: {note}")
     return replace(one, notes=(*one.notes, note))

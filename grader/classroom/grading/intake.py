@@ -33,10 +33,15 @@ class NothingHandedIn(ValueError):
 
 @dataclass(frozen=True)
 class Intake:
-    """submissions: in the order of their learners; remarks: what else the teacher should know"""
+    """What was taken in.
+
+    submissions: in the order of their learners
+    remarks: what a person should look at: files left out, namesakes; versions: who handed in several
+    """
 
     submissions: tuple[HandedIn, ...]
-    remarks: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,12 @@ def take_in(
                 for version in _of_owner(group, number, keep, assignment, remarks):
                     key = (version.handed_in.learner, version.handed_in.assignment)
                     found.setdefault(key, []).append(version)
-    taken = settled(found, remarks)
+    versions: list[str] = []
+    taken = settled(found, remarks, versions)
     if not taken:
         raise NothingHandedIn(_nothing(given, assignment, remarks))
     taken.sort(key=lambda one: (one.learner.casefold(), one.learner, one.assignment))
-    return Intake(tuple(taken), tuple(dict.fromkeys(remarks)))
+    return Intake(tuple(taken), tuple(dict.fromkeys(remarks)), tuple(versions))
 
 
 def _of_owner(

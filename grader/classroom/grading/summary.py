@@ -17,6 +17,7 @@ _TENTHS = 10
 _BAR = 40  # characters
 _SHOWN = 5
 _LOOKS_SHOWN = 20
+_FEW = 5  # of so few there is no distribution
 
 
 @dataclasses.dataclass
@@ -111,10 +112,10 @@ class Summary:
 
     def _distribution(self, name: str) -> str:
         shares, tenths = self.points[name], self.tenths[name]
-        most = max(tenths)
-        lines = [
-            f"{name}: {_counted(len(shares), 'submission')}, median {statistics.median(shares):.0%}"
-        ]
+        median, most = statistics.median(shares), max(tenths)
+        lines = [f"{name}: {_counted(len(shares), 'submission')}, median {median:.0%}"]
+        if len(shares) < _FEW:
+            return lines[0]
         for n in reversed(range(_TENTHS)):
             bar = "█" * round(_BAR * tenths[n] / most) or "▏" * bool(tenths[n])
             lines.append(f"  {10 * n:>3}–{10 * n + 10:<3} %  {tenths[n]:>4}  {bar}".rstrip())

@@ -1,4 +1,4 @@
-"""``python killer.py IN OUT KILLS LONGEST SEED [--sandbox]``: a batch, killed again and again.
+"""``python killer.py IN OUT KILLS LONGEST SEED [ISOLATION]``: a batch, killed again and again.
 
 Each attempt is a process that grades and is killed (SIGKILL) at a random moment: while it takes in,
 between two results, in the middle of writing one. The last attempt may end. This process imports
@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from books import NOTEBOOK, Bench, Silent
@@ -34,7 +35,7 @@ class Loud(Silent):
         os.write(self.pipe, b".")
 
 
-def attempt(handed_in: Path, out: Path, sandbox: bool) -> tuple[int, int]:
+def attempt(handed_in: Path, out: Path, isolation: str) -> tuple[int, int]:
     """Start one → (its process id, the pipe that it tells its progress through)."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -43,9 +44,11 @@ def attempt(handed_in: Path, out: Path, sandbox: bool) -> tuple[int, int]:
         return pid, reading
     status = 1
     try:
-        how = batch.How(jobs=2)
+        how = batch.How(jobs=2, isolation=isolation or "full")
         batch.grade([handed_in], out, how, Loud(writing))
         status = 0
+    except Exception:
+        traceback.print_exc()
     finally:
         os._exit(status)
 
@@ -69,7 +72,8 @@ def kill(pid: int, pipe: int, longest: float) -> int:
 def main() -> None:
     handed_in, out, kills, longest, seed = sys.argv[1:6]
     random.seed(int(seed))
-    if "--sandbox" not in sys.argv:
+    isolation = sys.argv[6] if len(sys.argv) > 6 else ""
+    if not isolation:
         batch.Sandbox = Bench  # type: ignore[assignment, misc]
     true = exercises.of_notebook
     asked = [e for e in true(NOTEBOOK) if e.name == "virtual_weights"]
@@ -77,10 +81,10 @@ def main() -> None:
     exercises.registry()
     assert len(os.listdir("/proc/self/task")) == 1, "fork from one thread only"
     before_its_end = sum(
-        kill(*attempt(Path(handed_in), Path(out), "--sandbox" in sys.argv), float(longest))
+        kill(*attempt(Path(handed_in), Path(out), isolation), float(longest))
         for _ in range(int(kills))
     )
-    pid, pipe = attempt(Path(handed_in), Path(out), "--sandbox" in sys.argv)
+    pid, pipe = attempt(Path(handed_in), Path(out), isolation)
     while os.read(pipe, 4096):
         pass
     _, status = os.waitpid(pid, 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from books import RIGHT, book, laid_out
+from test_reported import sandbox
 
 import grader
 from grader.classroom.grading.store import NAME
@@ -67,8 +68,10 @@ def test_a_hundred_kills_over_two_hundred_submissions(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_kills_with_the_sandbox_leave_no_process_behind(tmp_path: Path) -> None:
+    opened, isolation = sandbox()
+    opened.close()
     before = sandboxes()
-    killed(tmp_path, 60, 20, 8.0, "--sandbox")
+    killed(tmp_path, 60, 20, 8.0, isolation)
     assert sandboxes() - before == set()
 
 
