@@ -104,7 +104,8 @@ def _quiet(folder: Path) -> Path:
     page = settings / "labconfig" / "page_config.json"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(
-        '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
+        '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}',
+        encoding="utf-8",
     )
     return settings
 
