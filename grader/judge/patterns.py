@@ -43,7 +43,9 @@ def not_finite(
 def transposed(
     value: Tensor, expected: Tensor, atol: float, sizes: Mapping[str, int]
 ) -> Iterator[Seen]:
-    if value.ndim >= 2 and value.shape == expected.mT.shape and close(value, expected.mT, atol):
+    if value.ndim < 2 or expected.ndim < 2:
+        return
+    if value.shape == expected.mT.shape and close(value, expected.mT, atol):
         yield Seen(
             "transposed",
             "Right numbers, rows and columns exchanged: this is the transpose. "
