@@ -69,7 +69,7 @@ class Notebook:
         self._shell = _Shell.instance(config=quiet)
         for name in ("system", "system_piped", "system_raw"):
             setattr(self._shell, name, _not_run)
-        self._shell.getoutput = _no_lines  # type: ignore[assignment]
+        vars(self._shell)["getoutput"] = _no_lines
         for magic in ("pip", "conda", "mamba", "micromamba", "uv"):
             self._shell.register_magic_function(_not_run, "line", magic)  # type: ignore[arg-type]
         for magic in ("bash", "sh", "script", "perl", "ruby", "python", "python3", "pypy"):

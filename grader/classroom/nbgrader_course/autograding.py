@@ -23,7 +23,8 @@ from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import capture_log
-from traitlets.config import Config, PyFileConfigLoader
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
 from grader.classroom.grading import batch
 from grader.classroom.grading.batch import Batch, How, Watcher
@@ -213,7 +214,8 @@ class _ForOne(Autograde):  # type: ignore[misc]
         found = sorted(glob.glob(os.path.join(glob.escape(folder), "*.ipynb")))
         if not found:
             raise NbGraderException("No notebook (.ipynb) was handed in.")
-        self.assignments, self.notebooks = {folder: found}, []
+        self.assignments: dict[str, list[str]] = {folder: found}
+        self.notebooks: list[str] = []
 
 
 def _convert(config: Config, coursedir: Any, learner: str, assignment: str) -> str:

@@ -120,7 +120,7 @@ def change_settings(folder: ClassFolder, changed: Mapping[str, object]) -> Class
     """
     first = folder.notebooks()[:1]
     before = class_settings.read(folder.root / "source" / (first or [""])[0] / class_settings.FILE)
-    settings = ClassSettings(**{**vars(before), **changed})  # type: ignore[arg-type]
+    settings = ClassSettings(**{**vars(before), **changed})
     for name in folder.notebooks():
         path = folder.root / "source" / name / class_settings.FILE
         write_whole(path, class_settings.written(settings))
