@@ -162,6 +162,8 @@ article img { height: auto; }  /* where the page is narrower than a picture, its
 div.math { display: block; overflow-x: auto; margin: 1em 0; text-align: center; }
 .bd-header-announcement code { color: inherit; background: none; border: none; font-weight: bold; }
 .bd-header { display: none; }
+/* The theme lays what cells show as HTML on a light ground in the dark, too. */
+html[data-theme=dark] .bd-content div.cell_output .text_html a { color: #0b4f9c; }
 """
 
 _ICON = (
