@@ -9,6 +9,7 @@ _TEXT = '''\
 
 from pathlib import Path
 
+from {plugin}.pages import template_folders
 from {plugin}.patience import wait_for_gradebook
 
 c = get_config()  # noqa: F821
@@ -47,6 +48,9 @@ c.JudgeNotebook.isolation = "full"
 
 # Notebooks of your own run as nbgrader always runs them: by this time limit, in seconds a cell.
 c.ExecutePreprocessor.timeout = 120
+
+# Formgrader's pages and the feedback ask no other machine for MathJax.
+c.HTMLExporter.extra_template_basedirs = template_folders()
 
 # Another process may hold the gradebook (Formgrader, a slow network disk): wait so many seconds for it.
 wait_for_gradebook(folder / "gradebook.db", seconds=60)
