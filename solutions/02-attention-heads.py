@@ -25,7 +25,7 @@
 # %%
 import torch
 
-from grader import check, hint, models, progress, solution
+from grader import check, hint, lab, models, progress, solution
 from grader.lab import pictures
 from grader.transformer import Transformer
 
@@ -897,6 +897,14 @@ head, dst, src = (int(i) for i in torch.unravel_index(long_looks.argmax(), shown
 pictures.attention_flow(
     shown[head], labels[:16], destination=dst, title=f"Head {head}, a long way back"
 )
+
+# %% [markdown]
+# Now look for yourself. Choose a head and a token: the text is shaded by where that token looks, and hovering
+# any token says what the head moves to it. Tick "weigh by the size of what is moved" and see which of the dark
+# squares fade: there a head looks without fetching much. Type a text of your own.
+
+# %% demo
+lab.attention_viewer(model, head=(0, head))
 
 # %% [markdown]
 # **Question.** *With the text as we gave it, a colon looks at `⏎····`, the line break and the spaces with

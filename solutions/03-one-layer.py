@@ -27,7 +27,7 @@
 # %%
 import torch
 
-from grader import check, hint, models, progress, solution
+from grader import check, hint, lab, models, progress, solution
 from grader.lab import pictures
 from grader.models.recipes import skip_trigrams
 
@@ -883,6 +883,14 @@ print("\n".join(lines))
 # Every line is a mistake of the kind that the algebra foretells. Seeing the source makes the wrong token
 # several times likelier, and the training text never had it. None is a large mistake in itself: the other paths
 # push back. But each is there, and you know why.
+
+# %% [markdown]
+# Hunt for more of them. Type or pick a destination: the table says what it looks at, what each source raises, and
+# how often the held-out text has all three. Then pick a source. Right pairs carry their count in the grid, and ✗
+# marks what they force along.
+
+# %% demo
+lab.skip_trigrams(model, "(", head=(0, 3))
 
 # %% [markdown]
 # ## 9 · Why "one layer = skip-trigrams" is not a theorem

@@ -28,7 +28,7 @@
 # %%
 import torch
 
-from grader import check, hint, models, progress, solution
+from grader import check, hint, lab, models, progress, solution
 from grader.lab import pictures
 from grader.transformer import Transformer
 
@@ -438,6 +438,14 @@ pictures.compositions(tables["two-layer"], title="Who reads whom in “two-layer
 model = models.load("two-layer")
 # mine = composition_table(model)
 # print((mine - tables["two-layer"]).abs().max())
+
+# %% [markdown]
+# The same as a map: a curve for each reading above the threshold, dashed through Q, solid through K, dotted
+# through V. Drag the threshold down until the weak readings appear, then pick a pair and look at the eigenvalues
+# of the circuit that the two heads make together.
+
+# %% demo
+lab.composition_map(model)
 
 # %% [markdown]
 # How to read it. White is chance. Red is a pair that fits better than chance, blue one that fits worse.

@@ -31,7 +31,7 @@
 import torch
 import torch.nn.functional as F
 
-from grader import check, hint, models, progress, solution
+from grader import check, hint, lab, models, progress, solution
 from grader.lab import live, pictures
 from grader.models.recipes import live as recipe
 from grader.transformer import Transformer
@@ -610,6 +610,13 @@ pictures.points(
 )
 
 # %% [markdown]
+# Every head of the model in this light: choose one, and what its keys read. The random head beside it shows how
+# much order chance gives.
+
+# %% demo
+lab.eigenvalue_plane(textual, 1, best)
+
+# %% [markdown]
 # **Question.** *The plain QK circuit of an induction head has eigenvalues of both signs. Why is its score
 # not near 1 as well?*
 #
@@ -1014,6 +1021,13 @@ check(induction_by_pointer_arithmetic)
 # </details>
 
 # %% [markdown]
+# Here is such a machine with its screws loose. Make the temperature higher, or let the first head look two
+# back. Before you move a control, say what will break: the looking, the copying, or nothing?
+
+# %% demo
+lab.induction_workshop()
+
+# %% [markdown]
 # ## 6 · Training: the phase change
 #
 # Would a model find this by itself? It has to get two things right at once. A previous-token head alone earns
@@ -1261,6 +1275,13 @@ pictures.lines(
 # Two cautions. The change is this sharp because the task is pure. And whether induction heads are *the* cause
 # of learning in context is disputed: for tasks given by a few examples, other heads seem to matter more in large models
 # ([Yin and Steinhardt, 2025](https://arxiv.org/abs/2502.14010)).
+
+# %% [markdown]
+# Drag through the snapshots yourself and watch one head's pattern turn from a smear into a stripe. Which comes
+# first, the stripe or the fall of the loss?
+
+# %% demo
+lab.phase_change()
 
 # %% [markdown]
 # ## 7 · Read it in a trained model

@@ -25,7 +25,7 @@
 # %%
 import torch
 
-from grader import check, hint, models, progress, solution
+from grader import check, hint, lab, models, progress, solution
 from grader.lab import path_losses, pictures
 from grader.transformer import Transformer
 
@@ -354,6 +354,13 @@ picture
 # train several such models with and without the first phase.
 #
 # </details>
+
+# %% [markdown]
+# Switch paths off and on yourself. The sum of all of them is the model, up to rounding, and the line below the
+# switches says how exactly. Which single switch costs the most? Try "direct only", then add one head.
+
+# %% demo
+lab.path_explorer(model)
 
 # %% [markdown]
 # ## 6 · The paper's table beside ours
