@@ -28,19 +28,16 @@ from typing import Self
 
 import numpy as np
 
-from grader.judge import layers as found_layers
-from grader.judge import sandbox_paths, sandbox_server
+from grader.judge import sandbox_world
 from grader.judge.layers import Layers
 from grader.judge.remote import ProcessPupil, PupilNotStarted, RemotePupil
 from grader.judge.remote_connection import Connection, Gone, Interrupted
 from grader.judge.sandbox_server import Server, ServerFailed
-from grader.pupil.confinement import Confinement, Request
+from grader.pupil.confinement import Request
 from grader.pupil.wire import WireError
 
 MEMORY_MIB = 4096
 LEAST_MEMORY_MIB = 512
-SCRATCH_MIB = 64
-MOST_THREADS = 256
 _PLACING = 30.0
 
 
@@ -127,17 +124,11 @@ class Sandbox:
         """
         beside = {_inside(name): content for name, content in (files or {}).items()}
         if self._isolation is Isolation.NONE:
-            with tempfile.TemporaryDirectory(
-                prefix="grader-", ignore_cleanup_errors=True
-            ) as folder:
-                for name, content in beside.items():
-                    path = Path(folder, name)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(content)
-                with ProcessPupil(
-                    cells, wall=wall, memory_mib=memory_mib, folder=folder
-                ) as spawned:
-                    yield spawned
+            with (
+                _folder(beside) as folder,
+                ProcessPupil(cells, wall=wall, memory_mib=memory_mib, folder=folder) as spawned,
+            ):
+                yield spawned
             return
 
         def connect() -> Connection:
@@ -169,31 +160,17 @@ class Sandbox:
                 if self._server is not None:
                     self._server.close()
                 try:
-                    self._server = self._start(sandbox_server.SERVER)
+                    self._server = self._start(sandbox_world.SERVER)
                 except ServerFailed as error:
                     raise PupilNotStarted(str(error)) from None
             return self._server
 
     def _start(self, module: str) -> Server:
         """``module`` running where notebooks will. Raises ServerFailed."""
-        seen = sandbox_paths.visible()
-        command = sandbox_server.python_command(module)
-        if self._isolation is Isolation.FULL:
-            scratch, home = sandbox_server.SCRATCH, sandbox_server.HOME
-            program = self._layers.bubblewrap
-            assert program is not None
-            world = sandbox_server.bubblewrap_arguments(program, seen, self._jobs, SCRATCH_MIB)
-            command = [*world, *command]
-            readable, listable = sandbox_server.readable_in_bubblewrap(seen), []
-        else:
-            scratch, home = self._common_scratch(), str(sandbox_paths.PACKAGE.parent)
-            siblings, apart = seen.siblings()
-            readable, listable = list(map(str, siblings)), list(map(str, apart))
-        readable += [*sandbox_paths.DEVICES, *sandbox_paths.OF_PROC]
-        return Server(
-            command,
-            sandbox_server.python_environment(home, scratch),
-            self._confinement(readable, listable, scratch),
+        full = self._isolation is Isolation.FULL
+        scratch = sandbox_world.SCRATCH if full else self._common_scratch()
+        return sandbox_world.start(
+            module, self._layers, full=full, jobs=self._jobs, scratch=scratch
         )
 
     def _common_scratch(self) -> str:
@@ -203,28 +180,13 @@ class Sandbox:
             os.mkdir(os.path.join(scratch, str(place)))
         return scratch
 
-    def _confinement(self, readable: list[str], listable: list[str], scratch: str) -> Confinement:
-        from grader.pupil import syscalls
-
-        full = self._isolation is Isolation.FULL
-        return Confinement(
-            readable=tuple(readable),
-            listable=tuple(listable),
-            scratch=scratch,
-            own_mounts=full and self._layers.nested,
-            landlock=self._layers.landlock,
-            seccomp=syscalls.program().hex(),
-            scratch_mib=SCRATCH_MIB,
-            processes=MOST_THREADS if full and found_layers.counts_own_processes() else 0,
-        )
-
 
 def trial(isolation: Isolation, _layers: Layers | None = None) -> str:
     """Lock one small process in as a notebook's would be → "", or why that didn't work."""
     try:
         sandbox = Sandbox(isolation, _layers=_layers)
         with contextlib.closing(sandbox):
-            sandbox._start(sandbox_server.TRIAL).close()
+            sandbox._start(sandbox_world.TRIAL).close()
     except SandboxUnavailable as error:
         return str(error)
     except ServerFailed as error:
@@ -252,6 +214,17 @@ def _with_files(child: Connection, files: Mapping[str, bytes]) -> Connection:
             f"The files beside the notebook could not be placed. {error}"
         ) from None
     return child
+
+
+@contextlib.contextmanager
+def _folder(files: Mapping[str, bytes]) -> Iterator[str]:
+    """A folder with these files, for a notebook that is spawned in it."""
+    with tempfile.TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True) as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        yield folder
 
 
 def _inside(name: str) -> str:

@@ -8,26 +8,19 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from grader.judge.layers import remedy
 from grader.judge.remote_connection import TO_DIE, Connection, Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import how_it_ended, last_words
-from grader.judge.sandbox_paths import DEVICES, PACKAGE, Visible, added_folders
-from grader.pupil.confinement import MIB, Confinement, Request
+from grader.pupil.confinement import Confinement, Request
 from grader.pupil.reply import Outcome
 
 LONGEST_PACKET = 2**18
 TO_START = 60.0  # seconds for one notebook's process; milliseconds, where the machine isn't busy
-SCRATCH = "/scratch"
-HOME = "/pupil"  # where ``grader`` lies in the sandbox
-SERVER = "grader.pupil.forkserver"
-TRIAL = "grader.pupil.trial"
 
 
 class ServerFailed(RuntimeError):
@@ -203,56 +196,3 @@ def _spawn(
         pass_fds=[control.fileno()],
         start_new_session=True,
     )
-
-
-def python_command(module: str) -> list[str]:
-    return [sys.executable, "-P", "-s", "-m", module]
-
-
-def python_environment(home: str, scratch: str) -> dict[str, str]:
-    """All that the server finds in its environment: nothing of the judge's."""
-    return {
-        "PATH": "/usr/bin:/bin",
-        "HOME": scratch,
-        "TMPDIR": scratch,
-        "IPYTHONDIR": scratch,
-        "MPLCONFIGDIR": scratch,
-        "MPLBACKEND": "Agg",
-        "LANG": "C.UTF-8",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([home, *map(str, added_folders())]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-def bubblewrap_arguments(program: Path, seen: Visible, jobs: int, scratch_mib: int) -> list[str]:
-    """The whole world of the sandbox, everything read-only but the scratch folder."""
-    world = [
-        # not as root: a process that is root here may not pass that on to a namespace of its own
-        "--unshare-all", "--unshare-user", "--uid", "1000", "--gid", "1000", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-        "--proc", "/proc",
-    ]  # fmt: skip
-    for path in seen.libraries:
-        if path.is_symlink():
-            world += ["--symlink", os.readlink(path), str(path)]
-        else:
-            world += ["--ro-bind", str(path), str(path)]
-    executable = Path(sys.executable)
-    if executable.resolve() != executable:
-        world += ["--symlink", str(executable.resolve()), str(executable)]
-    for path in seen.hidden:
-        world += ["--tmpfs", str(path), "--remount-ro", str(path)]
-    for piece in seen.pieces:
-        world += ["--ro-bind", str(piece), f"{HOME}/grader/{piece.relative_to(PACKAGE)}"]
-    for device in DEVICES:
-        world += ["--dev-bind", device, device]
-    for place in (SCRATCH, *(f"{SCRATCH}/{slot}" for slot in range(jobs))):
-        world += ["--size", str(scratch_mib * MIB), "--tmpfs", place]
-    if not any(path.is_relative_to("/tmp") for path in seen.libraries):
-        world += ["--symlink", SCRATCH, "/tmp"]
-    return [str(program), *world, "--remount-ro", "/", "--"]
-
-
-def readable_in_bubblewrap(seen: Visible) -> list[str]:
-    return [*map(str, seen.libraries), HOME]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.judge import sandbox_paths, sandbox_server
+from grader.judge import sandbox_paths, sandbox_world
 from grader.judge.layers import OTHER_SYSTEM, Layers
 from grader.judge.remote import ProcessPupil, PupilNotStarted
 from grader.judge.remote_process import how_it_ended
@@ -236,7 +236,7 @@ def test_an_installed_grader_is_hidden_among_the_packages(tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(str(packages))
     seen = sandbox_paths.visible()
     assert packages / "grader" in seen.hidden
-    world = sandbox_server.bubblewrap_arguments(found(), seen, 1, 64)
+    world = sandbox_world.bubblewrap_arguments(found(), seen, 1)
     look = f"import os; print([n for _, d, f in os.walk({str(packages)!r}) for n in d + f])"
     done = subprocess.run(
         [*world, sys.executable, "-c", look], capture_output=True, encoding="utf-8", check=True
