@@ -41,6 +41,8 @@ def hand_out(folder: ClassFolder, learners: Iterable[str], place: Path | None = 
     for learner in learners:
         target = place / class_folder(course, learner)
         target.mkdir(parents=True, exist_ok=True)
+        for path in (place, target):  # whatever the umask: learners read here
+            os.chmod(path, 0o755)
         for mystery in drawn(folder, learner):
             mystery.model.save(target / class_file(mystery.level))
             os.chmod(target / class_file(mystery.level), 0o644)

@@ -132,3 +132,15 @@ def test_damaged_settings_are_a_sentence(text: str, tmp_path: Path) -> None:
 
 def test_without_settings_everything_opens(tmp_path: Path) -> None:
     assert class_settings.read(tmp_path / class_settings.FILE) == ClassSettings()
+
+
+@pytest.mark.parametrize("kind", ["formgrade", "feedback"])
+def test_nbgraders_pages_ask_no_other_machine_for_mathjax(
+    kind: str, made: folders.ClassFolder
+) -> None:
+    from nbconvert.exporters import HTMLExporter
+
+    config = PyFileConfigLoader(folders.CONFIG, str(made.root)).load_config()
+    exporter = HTMLExporter(config=config, template_name=kind)
+    macro = exporter.environment.get_template("mathjax.html.j2").module.mathjax()
+    assert "https:" not in str(macro)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -211,6 +212,7 @@ def test_feedback_comes_back_with_the_judges_words(world: World) -> None:
     page = pages[0].read_text(encoding="utf-8")
     assert "PARTIAL" in page
     assert "Right: summed form." in page
+    assert re.findall(r"""<(?:script|link|img)[^>]*["'](?:https?:)?//""", page) == []
 
 
 def test_grades_are_exported(world: World) -> None:
