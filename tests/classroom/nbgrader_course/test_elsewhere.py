@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ import pytest
 from books import NOTEBOOK, book
 from click.testing import CliRunner
 from nbgrader.utils import parse_utc
+from traitlets.config import Configurable
 
 import grader
 from grader.classroom.grading.intake import HandedIn
@@ -178,19 +180,23 @@ def test_what_many_wrote_is_common(tmp_path: Path) -> None:
     assert similar.as_text([]).startswith("No two answers")
 
 
-def late_days(used: list[tuple[str, int]] = [], **settings: Any) -> LateDays:  # noqa: B006
+class Step(Configurable):
+    """In place of nbgrader's AssignLatePenalties: the open gradebook and the assignment at hand."""
+
+    def __init__(self, used: Sequence[tuple[str, int]]) -> None:
+        super().__init__()
+        due = datetime(2026, 3, 1)
+        before = [
+            SimpleNamespace(name=name, duedate=due + timedelta(days=n), total_seconds_late=seconds)
+            for n, (name, seconds) in enumerate([*used, ("hw2", 0)])
+        ]
+        self.gradebook = SimpleNamespace(student_submissions=lambda student: before)
+        self.assignment_id = "hw2"
+
+
+def late_days(used: Sequence[tuple[str, int]] = (), **settings: Any) -> LateDays:
     """The plug-in on assignment "hw2" of a learner whose other assignments were so many seconds late."""
-    due = datetime(2026, 3, 1)
-    before = [
-        SimpleNamespace(name=name, duedate=due + timedelta(days=n), total_seconds_late=seconds)
-        for n, (name, seconds) in enumerate([*used, ("hw2", 0)])
-    ]
-    book_ = SimpleNamespace(student_submissions=lambda student: before)
-    plugin = LateDays(**settings)
-    plugin.parent = None
-    object.__setattr__(plugin, "_trait_values", {**plugin._trait_values})
-    plugin._trait_values["parent"] = SimpleNamespace(gradebook=book_, assignment_id="hw2")
-    return plugin
+    return LateDays(parent=Step(used), **settings)
 
 
 DAY = 86400
