@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import sys
 import threading
@@ -188,3 +189,24 @@ def test_points_follow_the_teachers_weight(desk: Desk) -> None:
     assert json.loads(handed_in.read_text(encoding="utf-8"))["cells"]
     desk.autograde("01-zero-layer")
     assert desk.grades("weighty", "01-zero-layer")[f"check_{name}"] == (7.5, False)
+
+
+def test_late_days_are_taken_off_in_the_gradebook(desk: Desk) -> None:
+    config = desk.folder.root / CONFIG
+    text = config.read_text(encoding="utf-8")
+    switched_on = re.sub(r"^# (c\..*LateDays.*)$", r"\1", text, flags=re.MULTILINE)
+    config.write_text(switched_on.replace("free_days = 5", "free_days = 1"), encoding="utf-8")
+    with lean.quiet(), gradebook(desk.folder) as book:
+        book.update_or_create_assignment(ASSIGNMENT, duedate="2026-03-01 12:00:00 UTC")
+    for learner, day in (("punctual", 1), ("late", 3)):
+        stamp = f"2026-03-0{day} 13:00:00 Europe/Berlin"  # noon in UTC
+        desk.hand_in(learner, {"virtual_weights": RIGHT}, others={"timestamp.txt": stamp})
+    desk.autograde()
+    config.write_text(text, encoding="utf-8")
+    with lean.quiet(), gradebook(desk.folder) as book:
+        found = {
+            learner: book.find_submission(ASSIGNMENT, learner) for learner in ("punctual", "late")
+        }
+        off = {learner: one.late_submission_penalty for learner, one in found.items()}
+        book.update_or_create_assignment(ASSIGNMENT, duedate=None)
+    assert off == {"punctual": 0.0, "late": pytest.approx(0.1 * MOST)}
