@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-# A widget and the module it lives in, which is named otherwise: an imported module hides this name.
+# A widget and the module of grader.lab.widgets that it lives in.
 _HOME = {
     "eigenvalue_plane": "eigenvalue_widget",
     "induction_workshop": "workshop_widget",
@@ -26,7 +26,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(importlib.import_module(f"grader.lab.{_HOME[name]}"), name)
+        return getattr(importlib.import_module(f"grader.lab.widgets.{_HOME[name]}"), name)
     raise AttributeError(f"module 'grader.lab' has no attribute {name!r}")
 
 

@@ -30,10 +30,10 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from grader.lab.moments import Copies, matching, random_copies
 from grader.lab.picture_style import SERIES, STYLE
 from grader.lab.pictures import lines
 from grader.lab.showing import in_notebook
+from grader.lab.widgets.moments import Copies, matching, random_copies
 from grader.transformer import Transformer
 
 _PAUSE = 0.3  # seconds between two pictures, at least

@@ -14,8 +14,8 @@ from grader import models
 from grader.circuits.attention_heads import head_output
 from grader.circuits.path_importance import value_weighted_pattern
 from grader.lab import attention_viewer
-from grader.lab.attention_reading import habits, read_attention, strongest
-from grader.lab.attention_widget import AttentionViewer
+from grader.lab.widgets.attention_reading import habits, read_attention, strongest
+from grader.lab.widgets.attention_widget import AttentionViewer
 from grader.transformer import Transformer
 
 SIZES = [

@@ -14,8 +14,14 @@ from grader.circuits.composition import composition_scores, composition_table, r
 from grader.circuits.induction_heads import k_composed_qk, matching_score
 from grader.circuits.low_rank import real_over_absolute
 from grader.lab import composition_map
-from grader.lab.composition_edges import Edge, chance, composed_circuit, edges, pair_spectrum
-from grader.lab.composition_widget import CompositionMap
+from grader.lab.widgets.composition_edges import (
+    Edge,
+    chance,
+    composed_circuit,
+    edges,
+    pair_spectrum,
+)
+from grader.lab.widgets.composition_widget import CompositionMap
 from grader.transformer import Transformer
 
 SIZES = [

@@ -15,8 +15,8 @@ from grader.circuits.induction_heads import k_composed_qk, matching_score
 from grader.circuits.low_rank import real_over_absolute
 from grader.circuits.one_layer import copying_score, full_ov_circuit, full_qk_circuit
 from grader.lab import eigenvalue_plane
-from grader.lab.spectra import RANDOM_HEADS, Spectra
-from grader.lab.spectrum_picture import dots
+from grader.lab.widgets.spectra import RANDOM_HEADS, Spectra
+from grader.lab.widgets.spectrum_picture import dots
 from grader.transformer import Transformer
 
 SIZES = [

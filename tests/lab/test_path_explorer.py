@@ -17,8 +17,8 @@ from grader.circuits.one_layer import one_layer_paths
 from grader.circuits.path_importance import term_importance, virtual_head_importance
 from grader.circuits.zero_layer import next_token_loss
 from grader.lab import path_explorer
-from grader.lab.path_sums import path_name, read_paths
-from grader.lab.path_widget import PathExplorer
+from grader.lab.widgets.path_sums import path_name, read_paths
+from grader.lab.widgets.path_widget import PathExplorer
 from grader.transformer import Transformer
 
 ONE = {"n_layers": 1, "n_heads": 3, "d_model": 6, "d_head": 2, "d_vocab": 7, "n_ctx": 9}

@@ -17,8 +17,8 @@ from grader.circuits.induction_heads import (
     prefix_matching_score,
 )
 from grader.lab import live, phase_change
-from grader.lab.moments import CODE, RANDOM, Run, measure, random_copies
-from grader.lab.phase_widget import PhaseChange
+from grader.lab.widgets.moments import CODE, RANDOM, Run, measure, random_copies
+from grader.lab.widgets.phase_widget import PhaseChange
 from grader.models.recipes import live as recipe
 from grader.transformer import Transformer
 

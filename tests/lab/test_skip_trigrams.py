@@ -16,7 +16,7 @@ from grader.circuits.one_layer import (
     top_skip_trigrams,
 )
 from grader.lab import skip_trigrams
-from grader.lab.skip_trigram_rows import (
+from grader.lab.widgets.skip_trigram_rows import (
     RIGHT,
     WINDOW,
     Corpus,
@@ -25,7 +25,7 @@ from grader.lab.skip_trigram_rows import (
     head_circuits,
     sources,
 )
-from grader.lab.skip_trigram_widget import SkipTrigrams
+from grader.lab.widgets.skip_trigram_widget import SkipTrigrams
 from grader.transformer import Transformer
 
 SIZES = [

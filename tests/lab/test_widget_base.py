@@ -16,7 +16,7 @@ from PIL import Image
 
 from grader import models
 from grader.lab import pictures
-from grader.lab.widget_base import (
+from grader.lab.widgets.widget_base import (
     CannotShow,
     Explorer,
     Notice,
@@ -24,7 +24,7 @@ from grader.lab.widget_base import (
     in_words,
     transformer,
 )
-from grader.lab.widget_html import (
+from grader.lab.widgets.widget_html import (
     Markup,
     heat_table,
     html_table,
@@ -32,7 +32,7 @@ from grader.lab.widget_html import (
     thumbnail,
     token_strip,
 )
-from grader.lab.widget_text import (
+from grader.lab.widgets.widget_text import (
     as_typed,
     given_or_default,
     one_token,

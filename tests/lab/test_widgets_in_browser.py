@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from grader import models
 from grader.circuits.induction_heads import matching_score
 from grader.circuits.one_layer import copying_score
-from grader.lab import moments, workshop
+from grader.lab.widgets import moments, workshop
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator

@@ -14,9 +14,18 @@ from grader.circuits.compiled import compile_model
 from grader.circuits.compiled_heads import induction, previous_token
 from grader.circuits.induction_by_hand import induction_by_k_composition
 from grader.circuits.induction_heads import find_induction_heads, prefix_matching_score
-from grader.lab import induction_workshop, workshop
-from grader.lab.workshop import LETTERS, N_CTX, by_hand, found_in, random_text, run, successors
-from grader.lab.workshop_widget import InductionWorkshop
+from grader.lab import induction_workshop
+from grader.lab.widgets import workshop
+from grader.lab.widgets.workshop import (
+    LETTERS,
+    N_CTX,
+    by_hand,
+    found_in,
+    random_text,
+    run,
+    successors,
+)
+from grader.lab.widgets.workshop_widget import InductionWorkshop
 from grader.transformer import Transformer
 
 TEXT = torch.tensor([3, 1, 4, 3, 1, 4, 3, 1])

@@ -18,7 +18,7 @@ from grader.lab.picture_style import (
     ticks,
     token_labels,
 )
-from grader.lab.skip_trigram_rows import Grid, Source
+from grader.lab.widgets.skip_trigram_rows import Grid, Source
 
 
 def skip_trigram_picture(

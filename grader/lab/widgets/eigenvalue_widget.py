@@ -15,11 +15,25 @@ import ipywidgets as w
 from matplotlib.figure import Figure
 
 from grader.circuits.induction_heads import find_induction_heads
-from grader.lab.spectra import Address, Spectra, Spectrum
-from grader.lab.spectrum_picture import DECADES, RADII, circles, dots, spectrum_picture, titles
-from grader.lab.widget_base import CannotShow, Explorer, head_picker, in_words, plainly, transformer
-from grader.lab.widget_html import html_table
-from grader.lab.widget_svg import plane, side_by_side
+from grader.lab.widgets.spectra import Address, Spectra, Spectrum
+from grader.lab.widgets.spectrum_picture import (
+    DECADES,
+    RADII,
+    circles,
+    dots,
+    spectrum_picture,
+    titles,
+)
+from grader.lab.widgets.widget_base import (
+    CannotShow,
+    Explorer,
+    head_picker,
+    in_words,
+    plainly,
+    transformer,
+)
+from grader.lab.widgets.widget_html import html_table
+from grader.lab.widgets.widget_svg import plane, side_by_side
 from grader.transformer import Transformer
 
 _TITLE = "Eigenvalue plane"

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from grader import models
 from grader.circuits.induction_heads import repeated_tokens
-from grader.lab.moments import CODE, RANDOM, Run
-from grader.lab.phase_picture import phase_picture
-from grader.lab.widget_base import CannotShow, Explorer, head_picker, in_words, plainly
-from grader.lab.widget_html import heat_table, html_table
-from grader.lab.widget_svg import chart, side_by_side
-from grader.lab.widget_text import Text, read_text
+from grader.lab.widgets.moments import CODE, RANDOM, Run
+from grader.lab.widgets.phase_picture import phase_picture
+from grader.lab.widgets.widget_base import CannotShow, Explorer, head_picker, in_words, plainly
+from grader.lab.widgets.widget_html import heat_table, html_table
+from grader.lab.widgets.widget_svg import chart, side_by_side
+from grader.lab.widgets.widget_text import Text, read_text
 from grader.transformer import Transformer
 
 _TITLE = "Phase change"

@@ -36,7 +36,7 @@ import ipywidgets as w
 from matplotlib.figure import Figure
 
 from grader.lab.picture_style import Picture, picture
-from grader.lab.widget_html import STYLE_SHEET
+from grader.lab.widgets.widget_html import STYLE_SHEET
 from grader.transformer import Transformer
 
 P = ParamSpec("P")

@@ -14,10 +14,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from grader.lab.attention_picture import attention_overview
-from grader.lab.attention_reading import Attention, habits, read_attention, strongest
-from grader.lab.widget_base import Explorer, head_picker, in_words, text_field, transformer
-from grader.lab.widget_html import (
+from grader.lab.widgets.attention_picture import attention_overview
+from grader.lab.widgets.attention_reading import Attention, habits, read_attention, strongest
+from grader.lab.widgets.widget_base import Explorer, head_picker, in_words, text_field, transformer
+from grader.lab.widgets.widget_html import (
     Markup,
     heat_table,
     html_table,
@@ -26,7 +26,7 @@ from grader.lab.widget_html import (
     thumbnail,
     token_strip,
 )
-from grader.lab.widget_text import (
+from grader.lab.widgets.widget_text import (
     Text,
     as_typed,
     given_or_default,

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
-from grader.lab.composition_edges import Edge, Head, PairSpectrum
 from grader.lab.picture_style import ACCENT, FAINT, INK, PAPER, SERIES, STYLE, picture
-from grader.lab.widget_svg import drawing, lettering
+from grader.lab.widgets.composition_edges import Edge, Head, PairSpectrum
+from grader.lab.widgets.widget_svg import drawing, lettering
 
 COLORS = {"Q": SERIES[2], "K": SERIES[0], "V": SERIES[1]}
 _DASHES = {"Q": "7 4", "K": "", "V": "2 4"}  # of the page; of paper below

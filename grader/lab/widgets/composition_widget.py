@@ -10,11 +10,18 @@ import torch
 from matplotlib.figure import Figure
 
 from grader.circuits.composition import KINDS
-from grader.lab.composition_drawing import map_picture, map_svg
-from grader.lab.composition_edges import Edge, Head, PairSpectrum, chance, edges, pair_spectrum
-from grader.lab.widget_base import Explorer, in_words, transformer
-from grader.lab.widget_html import html_table
-from grader.lab.widget_svg import chart, plane, side_by_side
+from grader.lab.widgets.composition_drawing import map_picture, map_svg
+from grader.lab.widgets.composition_edges import (
+    Edge,
+    Head,
+    PairSpectrum,
+    chance,
+    edges,
+    pair_spectrum,
+)
+from grader.lab.widgets.widget_base import Explorer, in_words, transformer
+from grader.lab.widgets.widget_html import html_table
+from grader.lab.widgets.widget_svg import chart, plane, side_by_side
 from grader.transformer import Transformer
 
 _ROWS = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from grader.lab.workshop import Outcome
+from grader.lab.widgets.workshop import Outcome
 
 _WELL, _SEEN = 0.5, 0.5  # a share of right guesses, of attention, from which on one may speak of it
 _FEW = 0.25  # a probability below which nobody would bet

@@ -13,8 +13,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from grader.lab.skip_trigram_picture import skip_trigram_picture
-from grader.lab.skip_trigram_rows import (
+from grader.lab.widgets.skip_trigram_picture import skip_trigram_picture
+from grader.lab.widgets.skip_trigram_rows import (
     RIGHT,
     WINDOW,
     Grid,
@@ -25,9 +25,16 @@ from grader.lab.skip_trigram_rows import (
     head_circuits,
     sources,
 )
-from grader.lab.widget_base import CannotShow, Explorer, head_picker, in_words, plainly, transformer
-from grader.lab.widget_html import Markup, heat_table, html_table, label
-from grader.lab.widget_text import one_token, token_labels
+from grader.lab.widgets.widget_base import (
+    CannotShow,
+    Explorer,
+    head_picker,
+    in_words,
+    plainly,
+    transformer,
+)
+from grader.lab.widgets.widget_html import Markup, heat_table, html_table, label
+from grader.lab.widgets.widget_text import one_token, token_labels
 from grader.transformer import Transformer
 
 _SOURCES, _OUTPUTS = 8, 5

@@ -14,15 +14,15 @@ import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from grader.lab import workshop
-from grader.lab.widget_base import CannotShow, Explorer, in_words, plainly, transformer
-from grader.lab.widget_html import heat_table
-from grader.lab.widget_svg import side_by_side
-from grader.lab.widget_text import Text, read_text, token_labels
-from grader.lab.workshop import Circuit, Outcome
-from grader.lab.workshop_picture import workshop_picture
-from grader.lab.workshop_table import predictions_table
-from grader.lab.workshop_words import told
+from grader.lab.widgets import workshop
+from grader.lab.widgets.widget_base import CannotShow, Explorer, in_words, plainly, transformer
+from grader.lab.widgets.widget_html import heat_table
+from grader.lab.widgets.widget_svg import side_by_side
+from grader.lab.widgets.widget_text import Text, read_text, token_labels
+from grader.lab.widgets.workshop import Circuit, Outcome
+from grader.lab.widgets.workshop_picture import workshop_picture
+from grader.lab.widgets.workshop_table import predictions_table
+from grader.lab.widgets.workshop_words import told
 from grader.transformer import Transformer
 
 _TITLE = "Induction workshop"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grader.lab.picture_style import INK, PAPER
-from grader.lab.widget_html import label
-from grader.lab.workshop import Outcome
+from grader.lab.widgets.widget_html import label
+from grader.lab.widgets.workshop import Outcome
 
 _BAR = "#9fd0ee"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from grader.lab.path_sums import Paths, path_name
-from grader.lab.widget_html import Markup, html_table, shade, token_strip
+from grader.lab.widgets.path_sums import Paths, path_name
+from grader.lab.widgets.widget_html import Markup, html_table, shade, token_strip
 
 _TOP = 6
 _BAR = 120  # pixels of the longest bar

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grader.lab.widget_base import CannotShow
+from grader.lab.widgets.widget_base import CannotShow
 from grader.transformer import Transformer
 
 TEXT = "def get(self, name):\n    return self.name\n\ndef set(self, name):"

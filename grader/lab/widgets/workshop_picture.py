@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from grader.lab.heat_pictures import draw_pattern
 from grader.lab.picture_style import ACCENT, FAINT, SERIES, STYLE, picture, token_labels
-from grader.lab.workshop import Outcome
+from grader.lab.widgets.workshop import Outcome
 
 
 def workshop_picture(outcome: Outcome, labels: Sequence[str], names: tuple[str, str]) -> Figure:

@@ -15,11 +15,17 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from grader.circuits.paths import Path
-from grader.lab.path_picture import path_picture
-from grader.lab.path_sums import Paths, path_name, read_paths
-from grader.lab.path_tables import exactness, loss_table, next_table, share_table, token_losses
-from grader.lab.widget_base import CannotShow, Explorer, in_words, text_field, transformer
-from grader.lab.widget_text import (
+from grader.lab.widgets.path_picture import path_picture
+from grader.lab.widgets.path_sums import Paths, path_name, read_paths
+from grader.lab.widgets.path_tables import (
+    exactness,
+    loss_table,
+    next_table,
+    share_table,
+    token_losses,
+)
+from grader.lab.widgets.widget_base import CannotShow, Explorer, in_words, text_field, transformer
+from grader.lab.widgets.widget_text import (
     Text,
     as_typed,
     given_or_default,

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from grader.lab.picture_style import ACCENT, FAINT, INK, SERIES, STYLE, Picture
-from grader.lab.spectra import Spectrum
+from grader.lab.widgets.spectra import Spectrum
 
 DECADES = 3
 """Powers of ten that the logarithmic radius shows; what is smaller lies in the centre."""
