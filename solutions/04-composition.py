@@ -77,11 +77,13 @@ pictures.composition_diagram("Three ways to read a head")
 # perfectly, it is as large as the two factors allow. The picture shows a pair written by hand: head 1
 # writes into directions 3 and 4, the *keys* of head 2 read just those, and its queries read 0 and 1.
 
-# %% demo
+# %%
 g = torch.Generator().manual_seed(0)
 one = torch.eye(6)
 writes = torch.randn(6, 2, generator=g) @ one[3:5]  # (reads, writes)
 query_key = one[:2].T @ torch.randn(2, 2, generator=g) @ one[3:5]  # (query side, key side)
+
+# %% demo
 pictures.matrices(
     {
         "W_OV of head 1": writes,
@@ -429,9 +431,11 @@ check(composition_table)
 # documentation and English text, and nobody told its heads what to do. (The picture shows the scores noted on
 # the model's card when it was made. Your own table must agree; try it in the cell after.)
 
-# %% demo
+# %%
 cards = {name: models.card(name) for name in ("two-layer", "two-layer-curriculum")}
 tables = {name: torch.tensor(card["figures"]["compositions"]) for name, card in cards.items()}
+
+# %% demo
 pictures.compositions(tables["two-layer"], title="Who reads whom in “two-layer”")
 
 # %%

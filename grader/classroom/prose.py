@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,6 +94,7 @@ def notebook_flaws(source: Source, names: Sequence[str], course: Path) -> Iterat
     if answered != list(names):
         yield f"{source.notebook}.py teaches {answered}; the registry has {list(names)}."
     yield from _prompt_flaws(source)
+    yield from _demo_flaws(source)
     for cell in (*source.of_kind("markdown"), *source.of_kind(sources.QUESTION)):
         for what in _link_flaws(cell.source, course / source.notebook):
             yield source.flaw(cell, what)
@@ -109,6 +111,39 @@ def _prompt_flaws(source: Source) -> Iterator[str]:
             prompt = ""
         elif cell.kind == "check":
             prompt = ""
+
+
+def _demo_flaws(source: Source) -> Iterator[str]:
+    """Where notebooks are graded demo cells are skipped: what only they make is missing there."""
+    made_elsewhere, made_in_demos = set(dir(builtins)), set[str]()
+    for cell in source.cells:
+        made, used = _names(cell)
+        if cell.kind == "demo":
+            made_in_demos |= made
+            continue
+        for name in sorted((used - made - made_elsewhere) & made_in_demos):
+            yield source.flaw(cell, f"it uses {name}, which only a demo cell makes.")
+        made_elsewhere |= made
+
+
+def _names(cell: Cell) -> tuple[set[str], set[str]]:
+    """The names that a cell's code makes, and those that it uses."""
+    try:
+        nodes = (
+            []
+            if cell.kind in ("markdown", sources.QUESTION)
+            else [*ast.walk(ast.parse(cell.source))]
+        )
+    except SyntaxError:  # a magic
+        return set(), set()
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    made = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    made |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    made |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    made |= {
+        (node.asname or node.name).split(".")[0] for node in nodes if isinstance(node, ast.alias)
+    }
+    return made, {name.id for name in names if isinstance(name.ctx, ast.Load)}
 
 
 def _sentences(markdown: str) -> int:

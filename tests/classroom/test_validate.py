@@ -154,6 +154,7 @@ def test_twins_may_be_declared_the_same(built: ToyCourse) -> None:
         ("https://transformer-circuits.pub/2021", "../01-next", "leads to no file of the course"),
         ("framework/index.html)", "framework /index.html)", "a blank in it"),
         ("check(head_sum)", "check(head_sum);", "must be the bare call"),
+        ('print("a demonstration")', "total = 1\n\n# %%\ntotal", "uses total, which only a demo cell makes"),
     ],
 )  # fmt: skip
 def test_a_flaw_in_the_source_is_named(built: ToyCourse, old: str, new: str, words: str) -> None:
