@@ -184,7 +184,9 @@ def passes(sandbox: Sandbox, case: Submission) -> None:
 def test_without_a_sandbox_the_witnesses_see_the_harm(tmp_path, case: Submission) -> None:
     """The test of the test. Only what a process of one's own can do and what is undone with it."""
     with world(tmp_path) as outside:
-        with ProcessPupil(case.numbered(outside.as_cell())) as pupil:
+        beside = tmp_path / "beside"
+        beside.mkdir()
+        with ProcessPupil(case.numbered(outside.as_cell()), folder=beside) as pupil:
             verdict = judge(ASKED, pupil)
             said = f"{verdict} {pupil.runs}"
         assert outside.harm(said) != [], said
