@@ -100,7 +100,7 @@ def test_imports_follow_the_table_of_rooms(path: Path) -> None:
 
 def test_every_room_is_in_the_table() -> None:
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert rooms == ROOMS
+    assert rooms - ENTRANCES == ROOMS
 
 
 def test_the_table_has_no_way_back() -> None:
