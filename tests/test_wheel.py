@@ -102,7 +102,7 @@ def test_the_source_archive_has_what_a_wheel_is_built_from(archives: Path) -> No
         "pyproject.toml",
         "README.md",
         "LICENSE",
-        "grader/cli.py",
+        "grader/cli/__init__.py",
         "tests/test_wheel.py",
     } <= names
     assert any(name.startswith("course/") for name in names)

@@ -274,7 +274,7 @@ def test_gradescopes_zip_has_its_two_scripts_and_a_course_to_install(unpacked: P
         subprocess.run(["bash", "-n", path], check=True)
     course = unpacked / "source/course-source"
     assert (course / "pyproject.toml").is_file()
-    assert (course / "grader/cli.py").is_file()
+    assert (course / "grader/cli/__init__.py").is_file()
     assert (course / f"course/{NOTEBOOK}/{NOTEBOOK}.ipynb").is_file()
     assert not list(course.rglob("__pycache__"))
 
