@@ -20,9 +20,9 @@ from grader import answers, exercises, resources
 
 REPOSITORY = Path(grader.__file__).resolve().parents[1]
 NOTEBOOKS = list(exercises.NOTEBOOKS)
-# Without and with questions for a person. All nine are judged as handed out in tests/test_wheel.py.
+# Without and with questions for a person. All nine run in a kernel in tests/classroom/test_site.py, and all
+# are judged, solved and as handed out, in tests/test_wheel.py.
 TWO = [NOTEBOOKS[0], pytest.param(NOTEBOOKS[-1], marks=pytest.mark.long)]
-ALL = [NOTEBOOKS[0], *(pytest.param(name, marks=pytest.mark.long) for name in NOTEBOOKS[1:])]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_nbgrader_gives_the_points_of_the_verdict(source: str, scores: dict[str,
     assert scores[source] == SCORED[source]
 
 
-@pytest.mark.parametrize("notebook", ALL)
+@pytest.mark.parametrize("notebook", TWO)
 def test_a_solved_notebook_runs_clean_and_earns_every_point(notebook: str, desk: Path) -> None:
     cells = executed(nbformat.read(resources.solved(notebook), as_version=4), desk).cells
     outputs = [(cell.id, output) for cell in cells for output in cell.get("outputs", ())]

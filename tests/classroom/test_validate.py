@@ -222,9 +222,11 @@ def test_the_counts_are_printed(built: ToyCourse, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("notebook", exercises.NOTEBOOKS)
 def test_the_courses_content_keeps_every_rule(notebook: str) -> None:
-    assert said(validate([notebook], seeds=[1])) == ""
+    asked = [exercise for exercise in exercises.of_notebook(notebook) if not exercise.free_rng]
+    assert said(validate([exercise.name for exercise in asked], seeds=[1])) == ""
 
 
+# The two exercises that train are among these only: all that can go wrong in them takes two minutes.
 @pytest.mark.long
 @pytest.mark.parametrize("notebook", exercises.NOTEBOOKS)
 def test_the_courses_content_keeps_every_rule_whatever_is_drawn(notebook: str) -> None:
