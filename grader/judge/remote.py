@@ -30,6 +30,7 @@ __all__ = ["ProcessPupil", "PupilNotStarted", "RemotePupil"]
 GRACE = 10.0  # seconds that a timer inside the process gets to work before the process is killed
 WARMING_UP = 30.0  # watching memory makes torch import much, once
 LEAST_FOR_A_CELL = 2.0
+_TOO_LATE = "The cell was not run: those before it took too long."
 _LONGEST = {"error": 2_000, "traceback": 20_000, "printed": 3_000}
 _GENERATORS = ("torch", "numpy", "random")
 
@@ -39,7 +40,8 @@ class RemotePupil:
 
     cells: (number, source) of the code cells to run, in order
     connect: starts a process for the notebook and gives the connection to it, which is ready
-    wall: seconds for all the cells together; each that comes later still gets two
+    wall: seconds for all the cells together; each that comes later still gets two, until those have
+        taken as long again: what is left then is not run
 
     ``runs`` says what became of each cell. A cell that ends the process or can't be stopped is left out,
     and the others run again in a new process; a question that does so costs only its own exercise.
@@ -56,7 +58,8 @@ class RemotePupil:
         wall: float = 300.0,
     ) -> None:
         self.runs: list[CellRun] = []
-        self._cells, self._connect, self._wall_left = list(cells), connect, wall
+        self._cells, self._connect = list(cells), connect
+        self._wall = self._wall_left = wall
         self._lost_cells: dict[int, CellRun] = {}
         self._lost: dict[str, Reply] = {}
         self._interrupted = False
@@ -87,9 +90,7 @@ class RemotePupil:
         if name in self._lost:
             return self._lost[name]
         process = self._ready()
-        asked = secrets.token_hex(
-            8
-        )  # not to be guessed: nothing can be answered before it is asked
+        asked = secrets.token_hex(8)  # nothing can be answered before it is asked
         question = {
             "do": "call", "id": asked, "name": name, "args": args, "wall": wall,
             "watch_memory": watch_memory,
@@ -140,6 +141,9 @@ class RemotePupil:
         for number, source in self._cells:
             if number in self._lost_cells:
                 self.runs.append(self._lost_cells[number])
+                continue
+            if self._wall_left <= -self._wall:
+                self.runs.append(CellRun(number, error=_TOO_LATE))
                 continue
             wall = max(self._wall_left, LEAST_FOR_A_CELL)
             cell = {"do": "run", "number": number, "source": source, "wall": wall}

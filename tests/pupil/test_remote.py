@@ -105,6 +105,15 @@ def test_an_error_in_a_cell_is_remembered_and_the_next_runs(pupil, start, error)
     assert run_of(pupil, start).error.startswith(error)
 
 
+def test_a_notebook_of_slow_cells_ends_all_the_same() -> None:
+    cells = [(number, "import time; time.sleep(1.9)") for number in range(1, 41)]
+    with ProcessPupil(cells, wall=2) as slow:
+        errors = [run.error for run in slow.runs]
+    assert len(errors) == len(cells)
+    assert errors[0] == ""
+    assert set(errors[3:]) == {"The cell was not run: those before it took too long."}
+
+
 def test_a_cells_traceback_is_the_learners(pupil) -> None:
     run = run_of(pupil, "1 / 0")
     assert run.traceback.splitlines()[:2] == [
