@@ -91,7 +91,8 @@ class Notebook:
         self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
         self.page.on("request", self._asked)
         address = f"http://127.0.0.1:{lab.port}/lab{lab.page if page is None else page}"
-        self.page.goto(f"{address}?token={lab.token}", timeout=ENOUGH * 1000)
+        # "reset": else the notebooks that an earlier page had open would open again beside this one
+        self.page.goto(f"{address}?reset&token={lab.token}", timeout=ENOUGH * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=ENOUGH * 1000)
         self.page.wait_for_function(f"{_CONTEXT}.sessionContext.isReady", timeout=ENOUGH * 1000)
 
@@ -111,7 +112,19 @@ class Notebook:
         )
 
     def run_all(self) -> None:
-        self.command("notebook:run-all-cells")
+        """Run all cells, until the last has run or one has stopped them. Raises TimeoutError.
+
+        JupyterLab's promise need not come true, and nothing ends a wait for it alone.
+        """
+        self.page.evaluate(
+            "() => { window.ranAll = false; window.jupyterapp.commands"
+            ".execute('notebook:run-all-cells').finally(() => { window.ranAll = true; }); }"
+        )
+        ran = "cell.model.type != 'code' || cell.model.executionCount"
+        self.page.wait_for_function(
+            f"() => window.ranAll || {_CELLS}.every(cell => {ran})",
+            timeout=ENOUGH * 1000, polling=500,
+        )  # fmt: skip
 
     def place(self, cell: str) -> int:
         """Which cell of the notebook has that id."""

@@ -106,8 +106,8 @@ def test_an_error_in_a_cell_is_remembered_and_the_next_runs(pupil, start, error)
 
 
 def test_a_notebook_of_slow_cells_ends_all_the_same() -> None:
-    cells = [(number, "import time; time.sleep(1.9)") for number in range(1, 41)]
-    with ProcessPupil(cells, wall=2) as slow:
+    cells = [(number, "import time; time.sleep(1.1)") for number in range(1, 41)]
+    with ProcessPupil(cells, wall=1) as slow:
         errors = [run.error for run in slow.runs]
     assert len(errors) == len(cells)
     assert errors[0] == ""
