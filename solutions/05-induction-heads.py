@@ -1053,15 +1053,16 @@ def induction_rows(rows, generator):
 
 # %% [markdown]
 # Run the next cell and watch. A two-layer model with two heads a layer learns this task before your eyes, in
-# well under a minute. It has been set up so that the change comes soon.
+# well under a minute. It has been set up so that the change comes soon. Below the loss you see how far any head
+# matches prefixes by now.
 
 # %% demo
-watch = live.curve(
+watch = live.phase(
     title="Two layers, learning to repeat",
     y_label="loss on known tokens (nats)",
     levels={"63 tokens alike": 4.143},
 )
-trained_2, losses_2 = recipe.train_induction(0, 2, progress=watch)
+trained_2, losses_2 = recipe.train_induction(0, 2, progress=watch, snapshot=watch.keep)
 print(
     f"right on {100 * recipe.induction_accuracy(trained_2):.0f} in 100 known tokens of fresh rows"
 )
@@ -1091,7 +1092,12 @@ pictures.patterns(trained_2.run_with_cache(row)[1].pattern)
 
 # %% [markdown]
 # Look for the line beside the diagonal in layer 0, and for the stripes in layer 1. Nobody asked for them.
-#
+# The run was kept step by step, so you can go back in it:
+
+# %% demo
+lab.phase_change(watch.snapshots)
+
+# %% [markdown]
 # ### Exercise: Watch induction heads form
 #
 # *45 minutes · difficulty 3 of 3 · 5 points*

@@ -230,4 +230,4 @@ def test_the_courses_content_keeps_every_rule(notebook: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("notebook", exercises.NOTEBOOKS)
 def test_the_courses_content_keeps_every_rule_whatever_is_drawn(notebook: str) -> None:
-    assert said(validate([notebook], seeds=range(100, 105))) == ""
+    assert said(validate([notebook], seeds=range(100, 103))) == ""
