@@ -1,1 +1,1 @@
-"""Speed, measured and never asserted: ``python -m tests.bench [NAME…]`` prints a table."""
+"""Speed, measured and never asserted: ``python -m tests.bench [NAME…]`` prints it and keeps it."""

@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from tests.bench.rows import Row
 
 
+def rows() -> Iterator[Row]:
+    yield from check()
+    yield from imports()
+
+
 def check(rounds: int = 7) -> Iterator[Row]:
     """``judge`` on the right answer of every exercise, training apart; rounds alternate exercises."""
     from grader.exercises import registry
@@ -27,9 +32,9 @@ def check(rounds: int = 7) -> Iterator[Row]:
                 times[exercise.name].append((time.perf_counter() - started) * 1e3)
             assert verdict.passed, verdict
     medians = [statistics.median(runs) for runs in times.values()]
-    yield Row("check(): median over the exercises", tuple(medians), bar=50.0)
+    yield Row("check(): median over the exercises", tuple(medians), "ms", at_most=50.0)
     worst = max(times, key=lambda name: statistics.median(times[name]))
-    yield Row(f"check(): the slowest exercise, {worst}", tuple(times[worst]), bar=500.0)
+    yield Row(f"check(): the slowest exercise, {worst}", tuple(times[worst]), "ms", at_most=500.0)
 
 
 def imports(rounds: int = 7) -> Iterator[Row]:
@@ -48,5 +53,5 @@ def imports(rounds: int = 7) -> Iterator[Row]:
                 times[name].append(time.perf_counter() - started)
     base = statistics.median(times["empty"])
     added = tuple(max(0.0, t - base) for t in times["import grader"])
-    yield Row("import grader, beyond an empty interpreter", added, "s", bar=0.15)
-    yield Row("grader --help, whole process", tuple(times["grader --help"]), "s", bar=0.4)
+    yield Row("import grader, beyond an empty interpreter", added, "s", at_most=0.15)
+    yield Row("grader --help, whole process", tuple(times["grader --help"]), "s", at_most=0.4)
