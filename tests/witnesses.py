@@ -18,14 +18,16 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.circuits import attention_heads
-
 
 class World:
-    """Secrets, files of others, services and a process, and what became of them."""
+    """Secrets, files of others, services and a process, and what became of them.
 
-    def __init__(self, folder: Path) -> None:
+    ``reference`` is the file with the right answer, ours if none is named.
+    """
+
+    def __init__(self, folder: Path, reference: Path | None = None) -> None:
         self.folder = folder
+        self.reference = reference or _our_reference()
         self.token = f"token-{secrets.token_hex(8)}"
         self.outside = folder / "outside"
         self.outside.mkdir(mode=0o777)
@@ -57,7 +59,7 @@ class World:
         """What an attacker may know of the world: where everything is."""
         known = {
             "SECRET": str(self.secret), "OUTSIDE": str(self.outside), "OTHER": str(self.other),
-            "GRADEBOOK": str(self.gradebook), "REFERENCE": str(attention_heads.__file__),
+            "GRADEBOOK": str(self.gradebook), "REFERENCE": str(self.reference),
             "PORT": self._tcp.getsockname()[1], "UDP_PORT": self._udp.getsockname()[1],
             "UNIX": str(self.folder / "service"), "ABSTRACT": self._abstract,
             "JUDGE": os.getpid(), "VICTIM": self.victim.pid,
@@ -120,6 +122,12 @@ class World:
                 else:
                     one.recv(100)
                 self.calls.append(name)
+
+
+def _our_reference() -> Path:
+    from grader.circuits import attention_heads  # not there where a peer's world is watched
+
+    return Path(attention_heads.__file__)
 
 
 def _stopped(process: int) -> bool:

@@ -7,20 +7,16 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-import submission_cases
-import torch
-from submission_cases import Submission
-from witnesses import World, descendants, world
 
-from grader import exercises
-from grader.judge import remote
 from grader.judge.judge import judge
 from grader.judge.layers import Layers
-from grader.judge.remote import ProcessPupil, RemotePupil
-from grader.judge.sandbox import Isolation, Sandbox
-from grader.judge.spec import Budget
-from grader.judge.verdict import Status, Verdict
-from grader.pupil.reply import Outcome
+from grader.judge.remote import ProcessPupil
+from grader.judge.sandbox import Isolation
+from grader.judge.verdict import Status
+from tests import submission_cases
+from tests.arena import ASKED, Arena, arena, lacks
+from tests.submission_cases import Submission
+from tests.witnesses import world
 
 pytestmark = [
     pytest.mark.needs_sandbox,
@@ -31,80 +27,26 @@ pytestmark = [
 
 HOSTILE = submission_cases.every("hostile")
 HONEST = submission_cases.every("honest")
-ASKED = exercises.find("causal_pattern")
-IMPATIENT = dataclasses.replace(ASKED, budget=Budget(wall=1.0)) if ASKED else None
-RIGHT = (
-    "import torch\n"
-    "def causal_pattern(scores):\n"
-    "    future = torch.ones_like(scores, dtype=torch.bool).triu(1)\n"
-    "    return scores.masked_fill(future, -torch.inf).softmax(-1)"
-)
-CELLS_WALL = 3.0
-
-
-@dataclasses.dataclass
-class Arena:
-    """A sandbox with a neighbour in it, who has answered and wrote a file, and the world outside."""
-
-    sandbox: Sandbox
-    outside: World
-    neighbour: RemotePupil
-    server: int
-    processes: int
-
-    def grade(self, case: Submission) -> tuple[Verdict, str]:
-        """The verdict, and everything that came back from the notebook."""
-        cells = case.numbered(self.outside.as_cell())
-        with self.sandbox.pupil(cells, wall=CELLS_WALL, memory_mib=512) as pupil:
-            verdict = judge(IMPATIENT, pupil)
-            return verdict, f"{verdict} {pupil.runs}"
-
-    def harm(self, said: str) -> list[str]:
-        seen = self.outside.harm(said)
-        if self.sandbox._server is None or self.sandbox._server._process.pid != self.server:
-            seen.append("the server had to be started again")
-        if len(descendants(self.server)) != self.processes:
-            seen.append("a process outlived its notebook")
-        reply = self.neighbour.call("secret", (), 5.0)
-        if reply.outcome is not Outcome.ANSWERED or reply.value != self.outside.token:
-            seen.append(f"the neighbour's answer changed: {reply}")
-        return seen
-
-
-def arena(isolation: Isolation, folder, layers: Layers | None = None) -> Iterator[Arena]:
-    neighbours = [(1, "open('mine.txt', 'w').write(open('token.txt').read())"),
-                  (2, "def secret():\n    return open('mine.txt').read()")]  # fmt: skip
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        world(folder) as outside,
-        Sandbox(isolation, jobs=2, _layers=layers) as sandbox,
-        sandbox.pupil(neighbours, files={"token.txt": outside.token.encode()}) as neighbour,
-    ):
-        patch.setattr(remote, "GRACE", 1.0)
-        assert neighbour.call("secret", (), 5.0).value == outside.token
-        server = sandbox._server._process.pid
-        yield Arena(sandbox, outside, neighbour, server, len(descendants(server)))
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory) -> Iterator[Arena]:
-    yield from arena(Isolation.FULL, tmp_path_factory.mktemp("world"))
+    with arena(Isolation.FULL, tmp_path_factory.mktemp("world")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def container(tmp_path_factory) -> Iterator[Arena]:
-    yield from arena(Isolation.CONTAINER, tmp_path_factory.mktemp("world"))
+    with arena(Isolation.CONTAINER, tmp_path_factory.mktemp("world")) as made:
+        yield made
 
 
 def hold(place: Arena, case: Submission) -> None:
     verdict, said = place.grade(case)
-    harm = place.harm(said)
-    with place.sandbox.pupil([(1, RIGHT)]) as pupil:
-        following = judge(ASKED, pupil)
-    assert harm == [], said
+    assert place.reached(said) == [], said
+    assert place.others() == [], said
     assert verdict.points == 0, verdict
     assert verdict.status is not Status.GRADER_ERROR, verdict
-    assert following.status is Status.PASS, following
 
 
 def of(isolation: str, cases: list[Submission] = HOSTILE) -> Callable[..., object]:
@@ -144,7 +86,8 @@ OF_THE_SYSTEM = [case for case in HOSTILE if case.header["family"] not in OF_PYT
 def weaker(request, tmp_path_factory) -> Iterator[Arena]:
     isolation, without = WEAKER[request.param]
     layers = dataclasses.replace(Layers.found(), **without)
-    yield from arena(isolation, tmp_path_factory.mktemp("world"), layers)
+    with arena(isolation, tmp_path_factory.mktemp("world"), layers) as made:
+        yield made
 
 
 @pytest.mark.long
@@ -159,22 +102,13 @@ def test_what_a_missing_layer_did_is_done_by_another(weaker: Arena, case: Submis
 
 @of("full", HONEST)
 def test_honest_notebooks_notice_nothing(full: Arena, case: Submission) -> None:
-    passes(full.sandbox, case)
+    assert lacks(full.sandbox, case) == []
 
 
 @pytest.mark.long
 @of("container", HONEST)
 def test_honest_notebooks_notice_nothing_in_a_container(container: Arena, case: Submission) -> None:
-    passes(container.sandbox, case)
-
-
-def passes(sandbox: Sandbox, case: Submission) -> None:
-    with sandbox.pupil(list(enumerate([*case.cells, RIGHT], start=1)), wall=60.0) as pupil:
-        assert [run for run in pupil.runs if run.error] == []
-        assert judge(ASKED, pupil).status is Status.PASS
-        reply = pupil.call("works", (torch.ones(2, 3),), 20.0)
-    assert reply.outcome is Outcome.ANSWERED, reply
-    assert reply.value is True
+    assert lacks(container.sandbox, case) == []
 
 
 @pytest.mark.long
