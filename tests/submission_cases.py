@@ -12,7 +12,7 @@ ANSWERED_WRONG = "def causal_pattern(scores):\n    return scores * 0"
 
 @dataclass(frozen=True)
 class Submission:
-    """``header``: family, tries, witness, and where they matter: control, long, only, needs."""
+    """``header``: family, tries, witness, and where they matter: control, long, only, needs, elsewhere."""
 
     name: str
     header: dict[str, str]

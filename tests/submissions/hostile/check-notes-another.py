@@ -1,6 +1,7 @@
 # family: shell
 # tries: has check note functions by other names, and names that aren't words
 # witness: points
+# elsewhere: no, it attacks our modules
 # %%
 from grader import check
 def helper(*args):

@@ -1,6 +1,7 @@
 # family: frames
 # tries: writes replies before anything is asked, for every number it can think of
 # witness: points; a fault of the grader's
+# elsewhere: no, it attacks our wire format
 # %%
 import os, torch
 from grader.pupil import wire

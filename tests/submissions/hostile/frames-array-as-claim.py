@@ -1,6 +1,7 @@
 # family: forged faults
 # tries: arrays and NaN among the claims of a reply
 # witness: the verdict
+# elsewhere: no, it attacks our wire format
 # %%
 import numpy as np, torch
 from grader.pupil import serving

@@ -1,6 +1,7 @@
 # family: frames
 # tries: a tree nested deeper than a parser goes, or with more leaves than fit
 # witness: the verdict, the judge
+# elsewhere: no, it attacks our wire format
 # %%
 import os, struct
 def frame(tree):

@@ -1,6 +1,7 @@
 # family: forged faults
 # tries: a reply whose fields have names of other types, and a cell's report that is none
 # witness: the verdict
+# elsewhere: no, it attacks our wire format
 # %%
 from grader.pupil import serving
 once = serving.send

@@ -1,6 +1,7 @@
 # family: frames
 # tries: sends a frame byte by byte, so that something always comes
 # witness: the verdict in time
+# elsewhere: no, it attacks our wire format
 # %%
 import os, struct, threading, time
 def drip():

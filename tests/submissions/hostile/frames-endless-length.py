@@ -1,6 +1,7 @@
 # family: frames
 # tries: announces a frame of an exabyte
 # witness: the verdict, the judge
+# elsewhere: no, it attacks our wire format
 # %%
 import os, struct
 def causal_pattern(scores):

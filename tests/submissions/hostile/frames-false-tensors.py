@@ -1,6 +1,7 @@
 # family: frames
 # tries: tensors whose shapes, sizes and places lie
 # witness: the verdict, the judge
+# elsewhere: no, it attacks our wire format
 # %%
 import json, os, struct
 def frame(header, data=b"", tree=b'["tensor","0",false,false]'):

@@ -1,6 +1,7 @@
 # family: frames
 # tries: hands in points, verdicts and words of the grader's in place of an answer
 # witness: points
+# elsewhere: no, it attacks our wire format
 # %%
 from grader.pupil import serving
 once = serving.send

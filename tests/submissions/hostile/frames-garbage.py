@@ -1,6 +1,7 @@
 # family: frames
 # tries: writes bytes that are no frame between the frames
 # witness: the verdict, the judge
+# elsewhere: no, it attacks our wire format
 # %%
 import os
 def causal_pattern(scores):

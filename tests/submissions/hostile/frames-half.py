@@ -1,6 +1,7 @@
 # family: frames
 # tries: begins a frame and falls silent
 # witness: the verdict in time
+# elsewhere: no, it attacks our wire format
 # %%
 import os, struct, time
 def causal_pattern(scores):

@@ -1,6 +1,7 @@
 # family: frames
 # tries: reads the questions itself in a thread and answers them before the pupil does
 # witness: points; a fault of the grader's
+# elsewhere: no, it attacks our wire format
 # %%
 import os, threading
 from grader.pupil import wire, serving

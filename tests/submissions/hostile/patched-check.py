@@ -1,6 +1,7 @@
 # family: patches
 # tries: a check of its own that gives full points, here and in the package
 # witness: points
+# elsewhere: no, it attacks our modules
 # %%
 import grader, sys
 def check(function=None, *args, **kwargs):

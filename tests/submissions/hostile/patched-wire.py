@@ -1,6 +1,7 @@
 # family: patches
 # tries: rewrites the pupil: its encoder, its timer, its capture, its reply
 # witness: points
+# elsewhere: no, it attacks our wire format
 # %%
 import sys
 from grader.pupil import calling, capture, reply, runs, shell, timer, tree

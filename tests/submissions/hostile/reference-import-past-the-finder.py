@@ -1,6 +1,7 @@
 # family: reference
 # tries: removes whatever refuses grader.circuits and imports it
 # witness: points
+# elsewhere: no, it attacks our modules
 # %%
 import sys, importlib
 sys.meta_path[:] = [f for f in sys.meta_path if "grader" not in type(f).__module__]

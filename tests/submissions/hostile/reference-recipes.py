@@ -1,6 +1,7 @@
 # family: reference
 # tries: imports the recipes of the models, which hold answers
 # witness: a claim
+# elsewhere: no, it attacks our modules
 # %%
 import sys, importlib
 sys.meta_path[:] = [f for f in sys.meta_path if "grader" not in type(f).__module__]

@@ -1,6 +1,7 @@
 # family: reference
 # tries: finds the solutions beside the grader or inside the installed package
 # witness: a claim
+# elsewhere: no, it attacks our files' names
 # %%
 import glob, os
 roots = {REFERENCE.partition("/grader/")[0], os.path.dirname(os.path.dirname(REFERENCE))}
