@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock
 
 REQUIREMENTS = (
     "torch==2.13.0",
@@ -26,14 +27,19 @@ def environment() -> Path:
     """The peers' virtual environment; made on the first call (minutes, and some 2 GB), kept for the next."""
     told = hashlib.sha256("\n".join((sys.version, *REQUIREMENTS)).encode()).hexdigest()[:12]
     folder = platformdirs.user_cache_path("transformer-circuits-bench") / f"peers-{told}"
-    complete = folder / "complete"
-    if not complete.exists():
-        print(f"Installing {', '.join(NAMED)} into {folder} …", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        pip = [str(folder / "bin" / "pip"), "install", "--quiet", *REQUIREMENTS]
-        subprocess.run(pip, check=True)
-        complete.touch()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        if not (folder / "complete").exists():
+            _install(folder)
     return folder
+
+
+def _install(folder: Path) -> None:
+    print(f"Installing {', '.join(NAMED)} into {folder} …", file=sys.stderr)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    pip = [str(folder / "bin" / "pip"), "install", "--quiet", *REQUIREMENTS]
+    subprocess.run(pip, check=True)
+    (folder / "complete").touch()
 
 
 def program(name: str = "python") -> Path:
