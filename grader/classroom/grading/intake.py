@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 
 from grader import exercises
 from grader.classroom import submission
-from grader.classroom.grading.files import Tree
+from grader.classroom.grading.files import File, Tree
 from grader.classroom.grading.handed_in import HandedIn, Version, settled
-from grader.classroom.grading.layouts import LMS, Place, places
+from grader.classroom.grading.layouts import LMS, Place, passed_by, places
 from grader.classroom.grading.names import natural
 from grader.classroom.grading.zips import Refused
 
@@ -78,6 +78,7 @@ def take_in(
         for number, path in enumerate(given):
             files = [file for file in tree.below(path) if file.where not in seen or file.copy]
             seen |= {file.where for file in files}
+            remarks += _beside(passed_by(files))
             owners: dict[tuple[object, ...], list[Place]] = {}
             for place in places(files):
                 owners.setdefault(place.owner, []).append(place)
@@ -142,6 +143,18 @@ def _of_owner(
                 trouble=one.trouble,
             )
             yield Version(handed_in, owner, one.place.rank)
+
+
+def _beside(files: Sequence[File]) -> list[str]:
+    """The remark about notebooks that lie beside ``submitted/``, if there are any."""
+    if not files:
+        return []
+    names = ", ".join(sorted(file.where for file in files)[:3])
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    return [
+        f"{names}{more}: left out. Beside a folder submitted/, as nbgrader has it, only what lies in that "
+        "is graded; to grade these as well, name their folder or file, too."
+    ]
 
 
 def _readings(group: Sequence[Place], expected: str) -> list[_Read]:

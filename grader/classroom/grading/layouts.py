@@ -35,6 +35,7 @@ _GRADESCOPE = re.compile(r"submission_\d+")
 LMS = frozenset({"nbgrader", "moodle", "canvas", "gradescope"})
 """Owners whose names stand for one person, wherever they come from."""
 
+NBGRADERS_OWN = frozenset({"source", "release", "autograded", "feedback", "downloaded"})
 METADATA = "submission_metadata.yml"
 _LARGEST_METADATA = 50 * 2**20
 
@@ -75,6 +76,19 @@ def places(files: Sequence[File]) -> list[Place]:
     cut = _wrapper(files)
     found = [_place(file, file.parts[cut:], metadata) for file in files if len(file.parts) > cut]
     return [place for place in found if place.inner != (METADATA,)]
+
+
+def passed_by(files: Sequence[File]) -> list[File]:
+    """Notebooks beside nbgrader's ``submitted/`` that are not nbgrader's own either."""
+    if not any(map(_nbgrader, files)):
+        return []
+    return [
+        file
+        for file in files
+        if file.name.lower().endswith(".ipynb")
+        and _nbgrader(file) is None
+        and not NBGRADERS_OWN.intersection(file.parts)
+    ]
 
 
 def _place(file: File, parts: tuple[str, ...], metadata: Mapping[str, Any]) -> Place:

@@ -70,6 +70,21 @@ def test_nbgraders_course_folder_counts_only_what_was_submitted(tmp_path: Path) 
     assert len(taken(tmp_path, assignment=NOTEBOOK)[0].submissions) == 2
 
 
+def test_a_notebook_beside_submitted_is_left_out_and_said_so(tmp_path: Path) -> None:
+    laid_out(
+        tmp_path,
+        {f"submitted/ann/{NOTEBOOK}/x.ipynb": ONE, f"source/{NOTEBOOK}/x.ipynb": ONE, "bob.ipynb": TWO},
+    )  # fmt: skip
+    intake, _ = taken(tmp_path)
+    assert who(intake) == [("ann", NOTEBOOK)]
+    (remark,) = intake.remarks
+    assert "bob.ipynb" in remark
+    assert "source" not in remark
+    both, _ = taken(tmp_path / "submitted", tmp_path / "bob.ipynb")
+    assert [learner for learner, _ in who(both)] == ["ann", "bob"]
+    assert not both.remarks
+
+
 def test_moodles_zip(tmp_path: Path) -> None:
     members = {
         "Jane Doe_12345_assignsubmission_file_/hw.ipynb": ONE,
