@@ -135,8 +135,8 @@ def _stopped(process: int) -> bool:
 
 
 @contextlib.contextmanager
-def world(folder: Path) -> Iterator[World]:
-    made = World(folder)
+def world(folder: Path, reference: Path | None = None) -> Iterator[World]:
+    made = World(folder, reference)
     try:
         yield made
     finally:
