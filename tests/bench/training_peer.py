@@ -23,11 +23,10 @@ BATCH, PEAK, WARM_UP = 32, 0.005, 50
 
 def rows_of(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Tokens (count, 49), and which predictions (count, 48) can be made."""
-    tokens = torch.zeros(count, LENGTH, dtype=torch.int64)
     periods = torch.randint(8, 25, (count,), generator=generator)
-    for row, period in zip(tokens, periods.tolist(), strict=True):
-        ids = 1 + torch.randperm(D_VOCAB - 1, generator=generator)[:period]
-        row[1:] = ids.repeat(LENGTH // period + 1)[: LENGTH - 1]
+    distinct = [torch.randperm(D_VOCAB - 1, generator=generator) for _ in range(count)]
+    tokens = torch.zeros(count, LENGTH, dtype=torch.int64)
+    tokens[:, 1:] = 1 + torch.stack(distinct).gather(1, torch.arange(48) % periods[:, None])
     return tokens, torch.arange(1, LENGTH) >= periods[:, None] + 2
 
 

@@ -50,11 +50,11 @@ def induction_rows(rows: int, generator: torch.Generator) -> tuple[Tensor, Tenso
     r is P distinct ids of 1 … 63, P uniform in 8 … 24 row by row: were P the same for all rows, one
     layer could learn "look back P tokens" by position and there would be no change to see.
     """
-    tokens = torch.zeros(rows, LENGTH, dtype=torch.int64)
     periods = torch.randint(PERIODS[0], PERIODS[1] + 1, (rows,), generator=generator)
-    for row, period in zip(tokens, periods.tolist(), strict=True):
-        ids = 1 + torch.randperm(D_VOCAB - 1, generator=generator)[:period]
-        row[1:] = ids.repeat(LENGTH // period + 1)[: LENGTH - 1]
+    distinct = [torch.randperm(D_VOCAB - 1, generator=generator) for _ in range(rows)]
+    once = torch.arange(LENGTH - 1) % periods[:, None]
+    tokens = torch.zeros(rows, LENGTH, dtype=torch.int64)
+    tokens[:, 1:] = 1 + torch.stack(distinct).gather(1, once)
     return tokens, periods
 
 

@@ -58,14 +58,16 @@ class Network(nn.Module):
     def stream(self, tokens: Tensor) -> Tensor:
         """(batch, pos) → the residual stream after the last layer, (batch, pos, d_model)."""
         x = F.embedding(tokens, self.W_E)
-        for layer in range(len(self.W_Q)):
+        # Unbound once: indexing layer by layer would give each layer's gradient the size of all.
+        layers = (weight.unbind() for weight in (self.W_Q, self.W_K, self.W_V, self.W_O))
+        for W_Q, W_K, W_V, W_O in zip(*layers, strict=True):
             placed = x + self.W_pos[: tokens.shape[1]]
             q, k, v = (
-                self._heads(source, weight[layer])
-                for source, weight in ((placed, self.W_Q), (placed, self.W_K), (x, self.W_V))
+                self._heads(source, weight)
+                for source, weight in ((placed, W_Q), (placed, W_K), (x, W_V))
             )
             z = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + z.transpose(1, 2).flatten(2) @ self.W_O[layer].flatten(0, 1)
+            x = x + z.transpose(1, 2).flatten(2) @ W_O.flatten(0, 1)
         return x
 
     @staticmethod
