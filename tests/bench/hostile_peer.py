@@ -25,7 +25,7 @@ HOME = Path("/home/teacher")
 COURSE = HOME / "course"
 RESULT = HOME / "result.json"
 MEMORY = 4 * 2**30
-PROCESSES = 400  # threads are counted as well; a kernel has some twenty
+PROCESSES = 256  # threads are counted as well; a kernel has some twenty
 # What the outer limits must not hide: who takes nearly all there is would have taken the machine's.
 MUCH = 0.9
 

@@ -24,7 +24,10 @@ from tests.bench import peers
 HERE = Path(__file__).parent
 ATTACK, TRY_OUT = HERE / "hostile_peer.py", HERE / "hostile_try_out.py"
 WITNESSES = HERE.parent / "witnesses.py"
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/ssl")
+SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32",
+    "/etc/ld.so.cache", "/etc/hosts", "/etc/nsswitch.conf",
+)  # fmt: skip
 DISK_MIB = 1024
 # Beyond the tool's own limit, for its start and its end.
 GRACE = 30.0
