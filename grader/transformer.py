@@ -214,26 +214,38 @@ class Transformer:
         """tokens (..., pos) int64 → logits (..., pos, d_vocab)."""
         x = self.embed(tokens)
         for layer in range(self.n_layers):
-            x = x + self._attend(x, layer)["head_out"].sum(dim=-3)
+            z = self._attend(x, layer)["z"]
+            # One product for all heads together: what each wrote is not asked for.
+            x = x + torch.einsum("...hpd,hdm->...pm", z, self.W_O[layer])
         return x @ self.W_U
 
     def run_with_cache(self, tokens: Tensor) -> tuple[Tensor, Cache]:
         """tokens (..., pos) int64 → logits (..., pos, d_vocab) and everything on the way there."""
         x = self.embed(tokens)
-        stream, kept = [x], []
+        room = self._room(x)
+        stream, layers = [x], []
         for layer in range(self.n_layers):
-            kept.append(self._attend(x, layer))
-            x = x + kept[-1]["head_out"].sum(dim=-3)
+            kept = self._attend(x, layer, {name: room[name][layer] for name in room})
+            out = room["head_out"][layer] if room else None
+            kept["head_out"] = torch.matmul(kept["z"], self.W_O[layer], out=out)
+            x = x + kept["head_out"].sum(dim=-3)
             stream.append(x)
-        parts = {name: self._stack([k[name] for k in kept], x, name) for name in _CACHED}
+            layers.append(kept)
+        parts = room or {name: torch.stack([kept[name] for kept in layers]) for name in layers[0]}
         return x @ self.W_U, Cache(stream=torch.stack(stream), **parts)
 
-    def _stack(self, layers: list[Tensor], x: Tensor, name: str) -> Tensor:
-        if layers:
-            return torch.stack(layers)
+    def _room(self, x: Tensor) -> dict[str, Tensor]:
+        """Where a run in inference mode writes what it computes, all layers together; else nothing.
+
+        Layers stacked at the end are all copied, which takes about as long as a layer. But what is
+        written into a tensor that is there already can't be followed by autograd or torch.func.
+        """
+        if self.n_layers and not torch.is_inference_mode_enabled():
+            return {}
         pos = x.shape[-2]
-        last = {"scores": pos, "pattern": pos, "head_out": self.d_model}.get(name, self.d_head)
-        return x.new_zeros((0, *x.shape[:-2], self.n_heads, pos, last))
+        last = {"scores": pos, "pattern": pos, "head_out": self.d_model}
+        before = (self.n_layers, *x.shape[:-2], self.n_heads, pos)
+        return {name: x.new_empty((*before, last.get(name, self.d_head))) for name in _CACHED}
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (..., pos) → the stream before layer 0, (..., pos, d_model)."""
@@ -259,19 +271,23 @@ class Transformer:
         """What queries and keys read: x (..., pos, d_model), plus W_pos unless x holds it already."""
         return x if self.pos_in_stream else x + self.W_pos[: x.shape[-2]]
 
-    def _attend(self, x: Tensor, layer: int) -> dict[str, Tensor]:
-        with_positions = self.qk_input(x).unsqueeze(-3)
-        q = with_positions @ self.W_Q[layer]  # (..., head, pos, d_head)
-        k = with_positions @ self.W_K[layer]
-        v = x.unsqueeze(-3) @ self.W_V[layer]
-        scores = q @ k.mT / self.d_head**0.5  # (..., head, dst, src)
+    def _attend(
+        self, x: Tensor, layer: int, into: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """One layer's scores, pattern, q, k, v and z, written into the given tensors where there are any."""
+        out = (into or {}).get
+        with_positions = self.qk_input(x)
+        q = _by_head(with_positions, self.W_Q[layer], out("q"))  # (..., head, pos, d_head)
+        k = _by_head(with_positions, self.W_K[layer], out("k"))
+        v = _by_head(x, self.W_V[layer], out("v"))
+        scores = torch.matmul(
+            q / self.d_head**0.5, k.mT, out=out("scores")
+        )  # (..., head, dst, src)
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
-        pattern = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
-        z = pattern @ v
-        return {
-            "scores": scores, "pattern": pattern, "q": q, "k": k, "v": v,
-            "z": z, "head_out": z @ self.W_O[layer],
-        }  # fmt: skip
+        masked = torch.where(future, -torch.inf, scores)
+        pattern = torch.softmax(masked, dim=-1, out=out("pattern"))
+        z = torch.matmul(pattern, v, out=out("z"))
+        return {"scores": scores, "pattern": pattern, "q": q, "k": k, "v": v, "z": z}
 
     def save(self, path: str | os.PathLike[str], **notes: Any) -> None:
         """Write the weights as safetensors; ``notes`` (JSON) travel in the file's header.
@@ -307,6 +323,15 @@ class Transformer:
             raise ValueError(f"{path.name} is not a readable model file ({error}).") from None
         weights = {n: w.float() if w.dtype in _HALF else w for n, w in weights.items()}
         return cls.from_weights({**weights, "pos_in_stream": header.get("pos_in_stream") == "true"})
+
+
+def _by_head(x: Tensor, W: Tensor, out: Tensor | None = None) -> Tensor:
+    """x (..., pos, d_model) through the W (head, d_model, d_head) of each head: (..., head, pos, d_head)."""
+    if x.shape[:-2].numel() == 1:
+        return torch.matmul(x.unsqueeze(-3), W, out=out)
+    # With many texts matmul would copy x for every head and W for every text.
+    heads = torch.einsum("...pd,hdk->...hpk", x, W)
+    return heads if out is None else out.copy_(heads)
 
 
 _CACHED = ("scores", "pattern", "q", "k", "v", "z", "head_out")

@@ -104,6 +104,24 @@ class LowRank:
             chunk = slice(start, min(start + step, n))
             yield chunk, self.rows(chunk)
 
+    def largest(self, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The ``count`` largest entries, best first: values, rows and columns, each (..., count).
+
+        They stand in the ``count`` rows whose own largest entries are largest: each of those rows
+        holds an entry that no other row surpasses. So one walk over the product, 16 MiB at a time,
+        keeps one number a row; then ``count`` rows, dense, are all that has to be searched.
+        Which of equal entries come, and in which order, is left open.
+        Raises ValueError unless 1 ≤ count ≤ n · m.
+        """
+        *batch, n, m = self.shape
+        if not 1 <= count <= n * m:
+            raise ValueError(f"LowRank: largest needs a count in 1 … {n * m}; {count} came.")
+        maxima = [rows.amax(dim=-1) for _, rows in self.row_chunks(16 * 2**20)]
+        chosen = torch.cat(maxima, dim=-1).topk(min(count, n)).indices
+        A = self.A.expand(*batch, n, self.k).take_along_dim(chosen.unsqueeze(-1), dim=-2)
+        values, place = (A @ self.B).flatten(-2).topk(count)
+        return values, chosen.gather(-1, place // m), place % m
+
     def diagonal(self) -> Tensor:
         """The diagonal (..., min(n, m)): entry i is row i of A times column i of B."""
         size = min(self.A.shape[-2], self.B.shape[-1])

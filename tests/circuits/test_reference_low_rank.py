@@ -120,6 +120,36 @@ def test_chunks_of_rows_make_up_the_product_within_their_size(
         assert rows.shape[-2] == 1 or rows.numel() * 8 <= max_bytes
 
 
+@few
+@given(draws, batches, sizes, sizes, sizes, st.data())
+def test_the_largest_entries_are_those_of_the_dense_product(
+    draw: Draw, batch: list[int], n: int, k: int, m: int, data: st.DataObject
+) -> None:
+    A, B = draw.normal(n, k), draw.normal(*batch, k, m)
+    count = data.draw(st.integers(1, n * m))
+    values, rows, columns = LowRank(A, B).largest(count)
+    assert values.shape == rows.shape == columns.shape == (*batch, count)
+    dense = (A @ B).flatten(-2)
+    close(values, dense.topk(count).values)
+    close(dense.gather(-1, rows * m + columns), values)
+
+
+def test_the_largest_entries_are_found_across_chunks_and_several_in_a_row() -> None:
+    A, B = torch.zeros(3000, 2), torch.zeros(2, 3000)  # three chunks
+    A[[5, 2900], [0, 1]] = 1.0
+    B[0, [7, 8]], B[1, 9] = torch.tensor([4.0, 3.0]), 2.0
+    values, rows, columns = LowRank(A, B).largest(3)
+    assert values.tolist() == [4, 3, 2]
+    assert rows.tolist() == [5, 5, 2900]
+    assert columns.tolist() == [7, 8, 9]
+
+
+def test_a_count_of_largest_entries_that_there_are_not_is_refused() -> None:
+    for count in (0, 7):
+        with pytest.raises(ValueError, match=f"a count in 1 … 6; {count} came"):
+            LowRank(torch.ones(2, 1), torch.ones(1, 3)).largest(count)
+
+
 def test_batch_axes_are_indexed_also_where_a_factor_is_shared() -> None:
     draw = Draw(0)
     A, B = draw.normal(7, 2), draw.normal(3, 4, 2, 5)
