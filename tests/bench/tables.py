@@ -23,7 +23,10 @@ REPOSITORY = Path(__file__).parents[2]
 FIGURES = Path(__file__).with_name("figures.json")
 # Which benches a document shows, and whether only the rows that have a bar.
 DOCUMENTS = {
-    "README.md": (("grading", "circuits", "waiting", "training", "course", "quality"), True),
+    "README.md": (
+        ("grading", "hostile", "circuits", "waiting", "training", "course", "quality"),
+        True,
+    ),
     "solutions/README.md": (("grading", "hostile", "hostile_elsewhere"), False),
 }
 BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
