@@ -55,8 +55,7 @@ def compositions(model: Transformer) -> Tensor:
 
 def without_composition(model: Transformer, tokens: Tensor, kind: str) -> float:
     """Mean loss when the Q, K or V input of every layer-1 head reads the embedding only."""
-    x = model.embed(tokens)
-    after = x + model._attend(x, 0)["head_out"].sum(-3)
+    x, after, _ = model.run_with_cache(tokens)[1].stream
     inputs = {name: x if name == kind else after for name in "QKV"}
     q = model.qk_input(inputs["Q"]).unsqueeze(-3) @ model.W_Q[1]
     k = model.qk_input(inputs["K"]).unsqueeze(-3) @ model.W_K[1]
