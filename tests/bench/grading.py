@@ -185,7 +185,7 @@ def against_n(place: Path) -> Iterator[Row]:
             ran[n].append(batches.command(handed_in[n], place / f"out-{n}-{turn}"))
     took = {n: tuple(one.seconds for one in runs) for n, runs in ran.items()}
     for n in SIZES:
-        yield Row(f"{n:,} submissions, whole command", took[n], "s", note=CHEAP)
+        yield Row(f"{n:,} submission{'s' * (n > 1)}, whole command", took[n], "s", note=CHEAP)
     few, many = SIZES[-2:]
     further = {n: _further(took, n) for n in (few, many)}
     yield Row(
