@@ -28,7 +28,7 @@ from tests.bench.rows import Row, alternate, seconds
 PEER = "TransformerLens"
 TOP = 100
 # A contest's rounds go on for about this long, between these numbers of rounds.
-SECONDS, FEWEST, MOST = 2.0, 2, 25
+SECONDS, FEWEST, MOST = 1.0, 2, 25
 
 
 @dataclass(frozen=True)
