@@ -100,7 +100,7 @@ def live_rows(lives: Sequence[Run], singles: Sequence[Run]) -> Iterator[Row]:
     if reached:
         yield Row(
             "live training in notebook 05, seconds to the phase change", tuple(reached), "s",
-            at_most=PATIENCE, note=f"its picture drawn in a kernel, {lives[0].threads} threads",
+            at_most=PATIENCE, note=f"its picture drawn in a kernel; threads: {lives[0].threads}",
         )  # fmt: skip
     soon = sum(seconds <= PATIENCE for seconds in reached)
     yield Row(
