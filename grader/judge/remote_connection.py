@@ -41,6 +41,8 @@ class Connection(abc.ABC):
     def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
         self._questions, self._answers = questions, answers
         self._worker: threading.Thread | None = None
+        self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
 
     def wait_until_ready(self, wall: float) -> None:
         """Wait for the process's first word. Raises PupilNotStarted; the process is gone then."""
@@ -76,12 +78,17 @@ class Connection(abc.ABC):
         """Why the process closed its stream."""
 
     def _exchange(self, body: bytes, wall: float) -> Any:
-        """Write and read in a thread of its own: either may block on a process that hangs."""
-        answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
-        self._worker = threading.Thread(target=self._converse, args=(body, answers), daemon=True)
-        self._worker.start()
+        """Write and read in a thread of its own: either may block on a process that hangs.
+
+        It is the same thread each time, since starting one costs as much as a question; whoever gets Gone
+        has to kill the process, so no late answer meets the next question.
+        """
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._converse, daemon=True)
+            self._worker.start()
+        self._bodies.put(body)
         try:
-            answer, error = answers.get(timeout=wall)
+            answer, error = self._heard.get(timeout=wall)
         except queue.Empty:
             raise Gone(Outcome.TIMEOUT, f"No answer came within {wall:.0f} s.") from None
         if isinstance(error, Closed | OSError):
@@ -90,17 +97,17 @@ class Connection(abc.ABC):
             raise error
         return answer
 
-    def _converse(
-        self, body: bytes, answers: queue.SimpleQueue[tuple[Any, Exception | None]]
-    ) -> None:
-        try:
-            if body:
-                write(self._questions, body)
-            answers.put((receive(self._answers), None))
-        except Exception as error:  # handed over, for the asking thread to raise
-            answers.put((None, error))
+    def _converse(self) -> None:
+        while (body := self._bodies.get()) is not None:
+            try:
+                if body:
+                    write(self._questions, body)
+                self._heard.put((receive(self._answers), None))
+            except Exception as error:  # handed over, for the asking thread to raise
+                self._heard.put((None, error))
 
     def _join(self) -> None:
         """Once the process is gone: the thread that waited for it ends as well."""
         if self._worker is not None:
+            self._bodies.put(None)
             self._worker.join(TO_DIE)

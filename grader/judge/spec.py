@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class Exercise:
     def name(self) -> str:
         return self.reference.__name__
 
-    @property
+    @functools.cached_property
     def parameters(self) -> tuple[str, ...]:
         """The arguments a case fills in; keyword-only ones of the reference are its own affair."""
         named = inspect.signature(self.reference).parameters.values()

@@ -7,6 +7,7 @@ nbgrader takes anything on stderr for a failure, so nothing may reach it: neithe
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import sys
@@ -108,15 +109,22 @@ def _displays(printed: Printed) -> Iterator[None]:
     if shell is None:
         yield
         return
-    from IPython.core.displaypub import CapturingDisplayPublisher
-
     publisher, hook = shell.display_pub, sys.displayhook
-    shell.display_pub = CapturingDisplayPublisher()
+    shell.display_pub = _unseen()
     sys.displayhook = lambda value: None
     try:
         yield
     finally:
         shell.display_pub, sys.displayhook = publisher, hook
+        _unseen().outputs.clear()
+
+
+@functools.cache
+def _unseen() -> Any:
+    """Where displays go; made once, as it takes IPython longer than a small answer."""
+    from IPython.core.displaypub import CapturingDisplayPublisher
+
+    return CapturingDisplayPublisher()
 
 
 def _shell() -> Any:
