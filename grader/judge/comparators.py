@@ -6,6 +6,7 @@ Comparisons are written ``err <= tol``: a NaN is never right.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,7 +49,11 @@ def _noise(expected: Tensor, rough: Tensor) -> float:
 
 
 def _largest(value: Tensor) -> float:
-    finite = value.abs()[torch.isfinite(value)]
+    sizes = value.abs()
+    largest = float(sizes.max()) if sizes.numel() else 0.0
+    if math.isfinite(largest):
+        return largest
+    finite = sizes[torch.isfinite(value)]
     return float(finite.max()) if finite.numel() else 0.0
 
 

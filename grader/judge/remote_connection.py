@@ -36,13 +36,7 @@ class Gone(Exception):
 
 
 class Connection(abc.ABC):
-    """Two streams to a process that serves a notebook."""
-
-    def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
-        self._questions, self._answers = questions, answers
-        self._worker: threading.Thread | None = None
-        self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._heard: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+    """A conversation with a process that serves a notebook."""
 
     def wait_until_ready(self, wall: float) -> None:
         """Wait for the process's first word. Raises PupilNotStarted; the process is gone then."""
@@ -77,27 +71,46 @@ class Connection(abc.ABC):
     def _ended(self) -> Gone | Interrupted:
         """Why the process closed its stream."""
 
-    def _exchange(self, body: bytes, wall: float) -> Any:
-        """Write and read in a thread of its own: either may block on a process that hangs.
+    @abc.abstractmethod
+    def _converse(self, body: bytes, wall: float) -> Any:
+        """Send the body, unless it is empty, and receive what the process says.
 
-        It is the same thread each time, since starting one costs as much as a question; whoever gets Gone
-        has to kill the process, so no late answer meets the next question.
+        Raises TimeoutError after ``wall`` seconds, WireError, OSError.
         """
+
+    def _exchange(self, body: bytes, wall: float) -> Any:
+        """Whoever gets Gone has to kill the process, so no late answer meets the next question."""
+        try:
+            return self._converse(body, wall)
+        except TimeoutError:
+            raise Gone(Outcome.TIMEOUT, f"No answer came within {wall:.0f} s.") from None
+        except (Closed, OSError):
+            raise self._ended() from None
+
+
+class Piped(Connection):
+    """Over two streams that know no deadline, as everywhere but on Linux: read in a thread of its own."""
+
+    def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
+        self._questions, self._answers = questions, answers
+        self._worker: threading.Thread | None = None
+        self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def _converse(self, body: bytes, wall: float) -> Any:
         if self._worker is None:
-            self._worker = threading.Thread(target=self._converse, daemon=True)
+            self._worker = threading.Thread(target=self._listen, daemon=True)
             self._worker.start()
         self._bodies.put(body)
         try:
             answer, error = self._heard.get(timeout=wall)
         except queue.Empty:
-            raise Gone(Outcome.TIMEOUT, f"No answer came within {wall:.0f} s.") from None
-        if isinstance(error, Closed | OSError):
-            raise self._ended() from None
+            raise TimeoutError from None
         if error is not None:
             raise error
         return answer
 
-    def _converse(self) -> None:
+    def _listen(self) -> None:
         while (body := self._bodies.get()) is not None:
             try:
                 if body:

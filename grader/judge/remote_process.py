@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 import grader
-from grader.judge.remote_connection import TO_DIE, Connection, Gone, PupilNotStarted
+from grader.judge.remote_connection import TO_DIE, Gone, Piped, PupilNotStarted
 from grader.pupil.reply import Outcome
 
 
-class Process(Connection):
+class Process(Piped):
     """``python -m grader.pupil`` at the other end of two pipes. Raises PupilNotStarted."""
 
     def __init__(

@@ -10,14 +10,16 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from grader.judge.layers import remedy
 from grader.judge.remote_connection import TO_DIE, Connection, Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import how_it_ended, last_words
 from grader.pupil.confinement import Confinement, Request
 from grader.pupil.reply import Outcome
+from grader.pupil.wire import receive, write
 
 LONGEST_PACKET = 2**18
 TO_START = 60.0  # seconds for one notebook's process; milliseconds, where the machine isn't busy
@@ -132,6 +134,34 @@ class Server:
         return ""
 
 
+class Timed:
+    """A socket as both streams of a conversation: each read and write ends at ``deadline``.
+
+    deadline: on the clock of ``time.monotonic``; then TimeoutError is raised
+    """
+
+    def __init__(self, conversation: socket.socket) -> None:
+        self._socket = conversation
+        self.deadline = 0.0
+
+    def read(self, size: int) -> bytes:
+        self._hurry()
+        return self._socket.recv(size)
+
+    def write(self, data: memoryview) -> int:
+        self._hurry()
+        return self._socket.send(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _hurry(self) -> None:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+
 class Child(Connection):
     """One notebook's locked process."""
 
@@ -141,10 +171,14 @@ class Child(Connection):
         self._conversation, self._report, self._release = conversation, report, release
         self._end: Gone | Interrupted | None = None
         self._killed = False
-        super().__init__(
-            cast(BinaryIO, conversation.makefile("wb", buffering=0)),
-            cast(BinaryIO, conversation.makefile("rb", buffering=0)),
-        )
+        self._timed = Timed(conversation)
+
+    def _converse(self, body: bytes, wall: float) -> Any:
+        self._timed.deadline = time.monotonic() + wall
+        stream = cast(BinaryIO, self._timed)
+        if body:
+            write(stream, body)
+        return receive(stream)
 
     def _ended(self) -> Gone | Interrupted:
         if self._end is None:
@@ -171,10 +205,7 @@ class Child(Connection):
         with contextlib.suppress(OSError):
             self._report.shutdown(socket.SHUT_WR)  # which the server takes for the order to kill
         self._ended()
-        with contextlib.suppress(OSError):
-            self._conversation.shutdown(socket.SHUT_RDWR)
-        self._join()
-        for one in (self._questions, self._answers, self._conversation, self._report):
+        for one in (self._conversation, self._report):
             with contextlib.suppress(OSError):
                 one.close()
         self._release()

@@ -17,6 +17,7 @@ import json
 import struct
 from typing import Any, BinaryIO, NoReturn
 
+import safetensors.numpy
 import safetensors.torch
 from torch import Tensor
 
@@ -45,7 +46,7 @@ def pack(value: Any, cap: int = CAP) -> bytes:
     encoder = Encoder(cap)
     tree = encoder.encode(value)
     text = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
-    tensors = safetensors.torch.save(_unshared(encoder.tensors)) if encoder.tensors else b""
+    tensors = _saved(encoder.tensors) if encoder.tensors else b""
     body = struct.pack(">I", len(text)) + text + tensors
     if len(text) > LARGEST_TREE or len(encoder.tensors) > MOST_TENSORS or len(body) > cap:
         raise WireError(
@@ -53,6 +54,14 @@ def pack(value: Any, cap: int = CAP) -> bytes:
             f"{cap / MIB:,.0f} MiB and {MOST_TENSORS:,} arrays can be handed in at once."
         )
     return body
+
+
+def _saved(tensors: dict[str, Tensor]) -> bytes:
+    """safetensors' bytes; by way of numpy, which is four times as fast for small arrays."""
+    try:
+        return safetensors.numpy.save({name: tensor.numpy() for name, tensor in tensors.items()})
+    except TypeError:  # bfloat16 and its like, which numpy lacks
+        return safetensors.torch.save(_unshared(tensors))
 
 
 def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -112,7 +121,9 @@ def send(stream: BinaryIO, value: Any, cap: int = CAP) -> None:
 
 def write(stream: BinaryIO, body: bytes) -> None:
     """Write a packed body as one frame. Raises OSError where the other side is gone."""
-    for part in (struct.pack(">Q", len(body)), body):
+    head = struct.pack(">Q", len(body))
+    # In one piece where it is small: else the other side wakes up for the head alone.
+    for part in (head + body,) if len(body) <= _CHUNK else (head, body):
         left = memoryview(part)
         while left:
             left = left[stream.write(left) :]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.judge.remote import RemotePupil, _read_ran, _read_reply
-from grader.judge.remote_connection import Connection, Gone, Interrupted
+from grader.judge.remote_connection import Connection, Gone, Interrupted, Piped
 from grader.pupil.reply import Outcome, Reply
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError, foreign, receive
@@ -114,6 +114,9 @@ class Scripted(Connection):
     def kill(self) -> None:
         self.killed = True
 
+    def _converse(self, body: bytes, wall: float) -> Any:
+        raise AssertionError("not asked")
+
     def _ended(self) -> Gone | Interrupted:
         raise AssertionError("not asked")
 
@@ -142,7 +145,7 @@ def test_a_lost_answer_is_not_asked_again() -> None:
         assert pupil.call("b", (), 1.0).value == 5
 
 
-class Paired(Connection):
+class Paired(Piped):
     """Over a socket whose other end the test holds."""
 
     def __init__(self) -> None:
