@@ -7,6 +7,7 @@ by the reference. It meets the very same functions. It can name no mistake, so n
 from __future__ import annotations
 
 import functools
+import math
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -49,14 +50,14 @@ def rows() -> Iterator[Row]:
     with ProcessPoolExecutor(WORKERS, context, initializer=_one_thread) as pool:
         judged = [one for part in pool.map(of_exercise, longest_first()) for one in part]
     of = {kind: [one for one in judged if one.kind == kind] for kind in KINDS}
-    yield _counted("listed mistakes rejected", "mistakes", of["mistake"])
-    yield _named("listed mistakes given their own diagnosis", "mistakes", of["mistake"], 1.0)
-    yield _counted("general slips rejected", "answers", of["slip"])
-    yield _counted("legitimate variants accepted", "variants", of["variant"])
-    yield _counted("right answers of another type or layout accepted", "answers", of["oddity"])
+    yield _counted("listed mistakes rejected", of["mistake"])
+    yield _named("listed mistakes given their own diagnosis", of["mistake"], 1.0)
+    yield _counted("general slips rejected", of["slip"])
+    yield _counted("legitimate variants accepted", of["variant"])
+    yield _counted("right answers of another type or layout accepted", of["oddity"])
     entries = _entries([*of["mistake"], *of["slip"]])
-    yield _counted("entries of the list of learners' mistakes rejected", "entries", entries)
-    yield _named("the same entries, named rightly", "entries", entries, 0.9)
+    yield _counted("entries of the list of learners' mistakes rejected", entries)
+    yield _named("the same entries, named rightly", entries, 0.9)
 
 
 def longest_first() -> list[str]:
@@ -65,17 +66,21 @@ def longest_first() -> list[str]:
     return sorted(every, key=lambda name: not every[name].free_rng)
 
 
-def _counted(what: str, unit: str, judged: list[Judged]) -> Row:
+def _counted(what: str, judged: list[Judged]) -> Row:
     right, naive = (float(sum(getattr(one, by) for one in judged)) for by in ("right", "naive"))
     return Row(
-        f"{what}, of {len(judged):,}", (right,), unit, NAIVE, (naive,),
+        what, (right,), _of(judged), NAIVE, (naive,),
         more_is_better=True, at_least=len(judged),
     )  # fmt: skip
 
 
-def _named(what: str, unit: str, judged: list[Judged], share: float) -> Row:
+def _named(what: str, judged: list[Judged], share: float) -> Row:
     named = float(sum(one.named for one in judged))
-    return Row(f"{what}, of {len(judged):,}", (named,), unit, at_least=share * len(judged))
+    return Row(what, (named,), _of(judged), at_least=math.ceil(share * len(judged)))
+
+
+def _of(judged: list[Judged]) -> str:
+    return f"of {len(judged):,}"
 
 
 def _entries(judged: list[Judged]) -> list[Judged]:
