@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from grader.models.recipes.network import Network, sinusoids
-from grader.models.recipes.optimiser import denormals_flushed
+from grader.models.recipes.optimiser import denormals_flushed, one_thread
 from grader.models.recipes.zero_layer import count_bigrams, fit_bigrams
 from grader.transformer import Transformer
 
@@ -67,6 +67,7 @@ def predictable(periods: Tensor) -> Tensor:
     return torch.arange(1, LENGTH) >= periods[:, None] + 2
 
 
+@one_thread()
 @denormals_flushed()
 def train_induction(
     seed: int,
