@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,11 +52,15 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one notebook got from one tool. ``points``: None where the tool gave no grade."""
+    """What one notebook got from one tool.
+
+    points: None where the tool gave no grade, or nobody could look any more
+    """
 
     points: float | None
     seen: tuple[str, ...]
-    hung: bool
+    hung: bool = False
+    watched: bool = True
     seconds: float = 0.0
     log: str = ""
 
@@ -65,19 +69,19 @@ class Outcome:
         return bool(self.points)
 
     @property
+    def reached(self) -> bool:
+        return bool(self.seen)
+
+    @property
     def ungraded(self) -> bool:
-        return self.points is None or self.hung
+        return self.hung or (self.watched and self.points is None)
 
     @classmethod
-    def told(cls, report: dict[str, Any]) -> Outcome:
-        """From what the program inside reports; nothing at all means that it was ended or brought down."""
-        return cls(
-            report.get("points"),
-            tuple(report.get("seen", ())),
-            report.get("hung", True),
-            report.get("seconds", 0.0),
-            report.get("log", ""),
-        )
+    def told(cls, report: Mapping[str, Any]) -> Outcome:
+        """From what the program inside reports; no report is the notebook's doing, and harm."""
+        if not report:
+            return cls(None, ("brought down the program that watched it",), watched=False)
+        return cls(**{**report, "seen": tuple(report["seen"])})
 
     def __str__(self) -> str:
         grade = "no grade" if self.points is None else f"{self.points:g} points"
@@ -89,23 +93,25 @@ def rows() -> Iterator[Row]:
     theirs = attack(cases)
     with tempfile.TemporaryDirectory() as folder, arena(Isolation.FULL, Path(folder)) as place:
         ours = hostile.attack(place, cases)
-    of = f"of {len(cases)} notebooks"
+    yield from counted(ours, theirs)
+
+
+def counted(
+    ours: Sequence[hostile.Attacked], theirs: Mapping[str, Mapping[str, Outcome]]
+) -> Iterator[Row]:
+    """How many notebooks got what, from us and from each tool."""
     questions = (
         ("points for a wrong or stolen answer", [bool(one.points) for one in ours], "forged"),
         ("reached something outside", [bool(one.reached) for one in ours], "reached"),
         ("no grade", [not one.graded for one in ours], "ungraded"),
     )
     for what, by_us, name in questions:
-        for tool in TOOLS:
-            by_it = [_holds(outcome, name) for outcome in theirs[tool].values()]
+        for tool, outcomes in theirs.items():
+            by_it = [getattr(outcome, name) for outcome in outcomes.values()]
             yield Row(
                 f"hostile: {what}", (sum(by_us),), "notebooks", tool, (sum(by_it),),
-                at_most=0, note=of,
+                at_most=0, note=f"of {len(ours)} notebooks",
             )  # fmt: skip
-
-
-def _holds(outcome: Outcome, name: str) -> bool:
-    return bool(outcome.seen) if name == "reached" else bool(getattr(outcome, name))
 
 
 def applies(case: Submission) -> bool:

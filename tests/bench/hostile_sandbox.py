@@ -53,7 +53,7 @@ class Running:
     def run(
         self, course: Path, asked: Mapping[str, Any], wall: float, script: Path = ATTACK
     ) -> dict[str, Any]:
-        """What the script inside reports on ``asked``; {} where nothing came in time.
+        """What the script inside reports on ``asked``; {} where it was brought down or stood still.
 
         course: a folder that is seen as /given, read-only
         """

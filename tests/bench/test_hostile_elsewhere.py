@@ -9,7 +9,8 @@ import pytest
 
 from tests import submission_cases
 from tests.bench import hostile_course, hostile_peer
-from tests.bench.hostile_elsewhere import Outcome, applies
+from tests.bench.hostile import Attacked
+from tests.bench.hostile_elsewhere import Outcome, applies, counted
 from tests.submission_cases import ANSWERED_WRONG, Submission
 
 
@@ -33,20 +34,27 @@ def test_a_traceback_that_shows_the_attack_is_not_something_it_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("report", "forged", "ungraded"),
+    ("report", "forged", "reached", "ungraded"),
     [
-        ({"points": 3.0, "seen": [], "hung": False}, True, False),
-        ({"points": 0.0, "seen": ["called"], "hung": False}, False, False),
-        ({"points": None, "seen": [], "hung": False}, False, True),
-        ({"points": 1.0, "seen": [], "hung": True}, True, True),
-        ({}, False, True),
+        ({"points": 3.0, "seen": [], "hung": False}, True, False, False),
+        ({"points": 0.0, "seen": ["called"], "hung": False}, False, True, False),
+        ({"points": None, "seen": [], "hung": False}, False, False, True),
+        ({"points": 1.0, "seen": [], "hung": True}, True, False, True),
+        ({}, False, True, False),
     ],
 )
-def test_a_report_says_whether_points_were_forged_and_whether_there_is_a_grade(
-    report: dict[str, object], forged: bool, ungraded: bool
+def test_a_report_says_what_was_forged_and_reached_and_whether_there_is_a_grade(
+    report: dict[str, object], forged: bool, reached: bool, ungraded: bool
 ) -> None:
     outcome = Outcome.told(report)
-    assert (outcome.forged, outcome.ungraded) == (forged, ungraded)
+    assert (outcome.forged, outcome.reached, outcome.ungraded) == (forged, reached, ungraded)
+
+
+def test_each_tool_is_counted_beside_us() -> None:
+    ours = [Attacked("a", 0.0, (), (), True), Attacked("b", 0.0, (), (), True)]
+    theirs = {"otter": {"a": Outcome(3.0, ("called",)), "b": Outcome(None, (), hung=True)}}
+    counts = [(row.median, row.peer_median) for row in counted(ours, theirs)]
+    assert counts == [(0, 1), (0, 1), (0, 1)]
 
 
 def test_what_attacks_our_own_modules_is_not_run_elsewhere() -> None:
