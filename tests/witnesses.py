@@ -131,7 +131,8 @@ def _our_reference() -> Path:
 
 
 def _stopped(process: int) -> bool:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    """By a signal, or by whoever traces it."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
 
 
 @contextlib.contextmanager

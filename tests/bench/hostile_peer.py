@@ -19,7 +19,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from witnesses import World
 
 HOME = Path("/home/teacher")
 COURSE = HOME / "course"
@@ -62,7 +65,7 @@ def attack(asked: dict[str, Any]) -> dict[str, Any]:
     with world(records, COURSE / "reference.py") as outside:
         submit(asked["tool"], [outside.as_cell(), *asked["cells"]])
         started = time.monotonic()
-        hung, most = run(asked["tool"], asked["wall"])
+        hung, most = run(asked["tool"], asked["wall"], outside)
         seconds = time.monotonic() - started
         left = [] if hung else strangers(outside.victim.pid)
         points, said = books(asked["tool"])
@@ -105,8 +108,9 @@ COMMANDS = {
 }
 
 
-def run(tool: str, wall: float) -> tuple[bool, list[str]]:
-    """Whether the tool had to be ended, and what it took of the machine."""
+def run(tool: str, wall: float, outside: World) -> tuple[bool, list[str]]:
+    """Whether the tool had to be ended, and what it took of the machine or held till then."""
+    most: list[str] = []
     processes, memory = 0, 0
     with open("log", "wb") as log:
         tool_itself = subprocess.Popen(
@@ -121,9 +125,9 @@ def run(tool: str, wall: float) -> tuple[bool, list[str]]:
             time.sleep(0.1)
         hung = tool_itself.poll() is None
         if hung:
+            most += outside.harm("")  # whoever is held is let go with the end
             tool_itself.kill()
             tool_itself.wait()
-    most = []
     if processes > MUCH * PROCESSES:
         most.append(f"took all the processes there were ({processes})")
     if memory > MUCH * MEMORY:
