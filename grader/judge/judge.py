@@ -25,6 +25,7 @@ from grader.judge.spec import Case, Exercise
 from grader.judge.verdict import Verdict
 from grader.pupil.calling import InProcess
 from grader.pupil.copies import clone
+from grader.pupil.guards import one_thread
 from grader.pupil.memory import warm_up
 from grader.pupil.reply import Outcome, Pupil, Reply
 from grader.transformer import Transformer
@@ -42,6 +43,7 @@ class Question:
     sizes: Mapping[str, int]
 
 
+@one_thread()
 def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
     """Judge one answer. Never raises; a fault of ours is the verdict GRADER_ERROR.
 

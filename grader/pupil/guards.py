@@ -45,21 +45,27 @@ class Generators:
 
 @contextlib.contextmanager
 def torch_settings() -> Iterator[None]:
-    """Autograd on, as in a fresh cell, and one thread; all settings as before afterwards.
-
-    What is asked is small: threads have little to share, and on a busy machine they wait for each other,
-    in training so long that a right answer would run out of time.
-    """
+    """Autograd on, as in a fresh cell; default dtype and autograd as before afterwards."""
     dtype, recording = torch.get_default_dtype(), torch.is_grad_enabled()
-    threads = torch.get_num_threads()
     torch.set_grad_enabled(True)
-    torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_grad_enabled(recording)
         torch.set_default_dtype(dtype)
-        torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """What is asked here is small: threads have little to share, and on a busy machine they wait for each
+    other, so long that a right answer which trains would run out of time.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

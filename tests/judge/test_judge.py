@@ -140,6 +140,23 @@ def test_a_stub_in_one_branch_only_is_unfinished() -> None:
     assert (verdict.status, verdict.mistake) == (Status.CRASHED, "unfinished")
 
 
+def test_all_is_judged_in_one_thread_and_the_process_has_its_own_back() -> None:
+    seen = []
+
+    def answer(x, Q, K):
+        seen.append(torch.get_num_threads())
+        return scores(x, Q, K)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert verdict_on(answer).passed
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen) == {1}
+
+
 def test_a_loop_is_stopped() -> None:
     exercise = dataclasses.replace(EXERCISE, budget=Budget(wall=0.3))
     verdict = verdict_on(lambda x, Q, K: [1 for _ in iter(int, 1)], exercise)

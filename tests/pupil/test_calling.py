@@ -143,16 +143,6 @@ def test_settings_of_torch_are_put_back() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_answers_run_in_one_thread_and_the_process_has_its_own_back() -> None:
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        assert ask(torch.get_num_threads).value == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_what_is_printed_is_kept_and_nothing_else_sees_it(capfd) -> None:
     def chatty():
         print("out")
