@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from packaging.version import InvalidVersion, Version
 
 import grader
 from grader import exercises, resources
 from grader.lab import merge, notebook_files
 from grader.lab.merge import Cell
+from grader.notebook_format import nbformat
 
 LARGEST_FILE = 100 * 2**20
 MOST_CELLS = 2_000  # twenty times as many as the longest notebook of the course has

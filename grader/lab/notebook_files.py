@@ -8,11 +8,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from grader import resources
 from grader.lab import merge
 from grader.lab.merge import Notebook
+from grader.notebook_format import nbformat
 
 _STAMP = "transformer_circuits"
 

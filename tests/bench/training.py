@@ -26,6 +26,7 @@ from tests.bench.rows import Row
 SEEDS = range(10)
 ONE_LAYER_SEEDS = range(3)
 STEPS = 400
+COMPARED = 240  # steps beside the peers: the change comes before the 150th
 TOKENS = 32 * 49  # a step
 PATIENCE = 60.0  # seconds until the change, at most
 PEERS = {"plain": "a plain nanoGPT-style loop", "lens": "a plain TransformerLens loop"}
@@ -146,7 +147,7 @@ def compared(ours: Contestant, folder: Path) -> dict[str, list[Run]]:
         runs: dict[str, list[Run]] = {name: [] for name in contestants}
         for seed in SEEDS:
             for name, train in contestants.items():
-                runs[name].append(train(seed, STEPS))
+                runs[name].append(train(seed, COMPARED))
     return runs
 
 
