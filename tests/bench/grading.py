@@ -10,7 +10,6 @@ batch is beside our warm figures. ``otter run`` takes one notebook, so a batch o
 from __future__ import annotations
 
 import functools
-import statistics
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -193,16 +192,16 @@ def against_n(place: Path) -> Iterator[Row]:
         (further[many] / further[few],), "×",
         at_most=1.2, note="whole commands, less that for one submission",
     )  # fmt: skip
-    peak = {n: statistics.median(one.peak_mib for one in runs) for n, runs in ran.items()}
+    peak = {n: one.peak_mib for n, one in ran.items()}
     yield Row(
         f"memory with {many:,} submissions, over that with {few:,}",
         (peak[many] / peak[few],), "×",
         at_most=1.2, note=f"peak of the judge's process, {peak[many]:.0f} MiB",
     )  # fmt: skip
-    hours = (statistics.median(took[1]) + 9_999 * further[many]) / 3600
+    hours = (took[1] + 9_999 * further[many]) / 3600
     yield Row("10,000 submissions", (hours,), "hours", note="extrapolated, not run")
 
 
-def _further(took: dict[int, tuple[float, ...]], n: int) -> float:
+def _further(took: dict[int, float], n: int) -> float:
     """Seconds of each further submission of a batch of ``n``."""
-    return (statistics.median(took[n]) - statistics.median(took[1])) / (n - 1)
+    return (took[n] - took[1]) / (n - 1)
