@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from served import Lab, announced, lines_of
+from served import Lab, until_left
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -65,17 +65,8 @@ def course(folder: Path, home: Path) -> Iterator[Lab]:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         encoding="utf-8", env=environment,
     )  # fmt: skip
-    try:
-        yield announced(lines_of(process))
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+    with until_left(process) as lab:
+        yield lab
 
 
 class Notebook:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import re
 import subprocess
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 Lines = queue.Queue[str]
@@ -62,3 +64,19 @@ def announced(lines: Lines, seconds: float = 240.0) -> Lab:
     found = re.search(r"http://127\.0\.0\.1:(\d+)/lab(\S*)\?token=(\w+)", said)
     assert found, said
     return Lab(int(found[1]), found[2], found[3])
+
+
+@contextlib.contextmanager
+def until_left(process: subprocess.Popen[str]) -> Iterator[Lab]:
+    """Where a ``grader start`` that was just started has its course; it is ended with the block."""
+    try:
+        yield announced(lines_of(process))
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import grader
@@ -20,7 +21,6 @@ from grader.classroom import sources
 from grader.classroom.release import release
 from grader.classroom.sources import Cell, Source, SourceError
 from grader.lab.files import write_whole
-from grader.notebook_format import nbformat
 
 STAMP = "transformer_circuits"
 

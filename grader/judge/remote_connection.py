@@ -89,7 +89,7 @@ class Connection(abc.ABC):
 
 
 class Piped(Connection):
-    """Over two streams that know no deadline, as everywhere but on Linux: read in a thread of its own."""
+    """Over two pipes, which know no deadline on every system: written and read in a thread of its own."""
 
     def __init__(self, questions: BinaryIO, answers: BinaryIO) -> None:
         self._questions, self._answers = questions, answers

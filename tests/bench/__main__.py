@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import importlib.metadata
 import os
 import platform
 import sys
@@ -19,6 +20,7 @@ from tests.bench.tables import Measured
 BENCHES = ("waiting", "circuits", "training", "grading", "hostile", "course", "quality")
 # By name only: half an hour and more.
 LONG = ("hostile_elsewhere",)
+PEERED = {"circuits", "training", "grading", "hostile_elsewhere"}
 
 
 @click.command()
@@ -41,7 +43,7 @@ def main(names: tuple[str, ...], render: bool) -> None:
 
 def measure(name: str) -> Measured:
     """Run one bench."""
-    about = machine()
+    about = machine() | (peers.versions() if name in PEERED else {})
     print(f"{name} …", file=sys.stderr, flush=True)
     started = time.perf_counter()
     rows = tuple(importlib.import_module(f"tests.bench.{name}").rows())
@@ -54,7 +56,7 @@ def machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "Python": platform.python_version(),
-        **peers.versions(),
+        "torch": importlib.metadata.version("torch"),
     }
 
 

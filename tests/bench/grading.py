@@ -3,7 +3,9 @@
 All contestants grade the notebooks of ``grading_forms``, with right and wrong answers, and have to give
 the same points before anything is timed. Ours is timed from outside, as ``grader grade FOLDER``, and
 once more with the server kept warm (``batch.grade``: taken in, graded, stored, reported), since its
-start is paid once a batch. nbgrader has a start as well: what it takes for each further notebook of a
+start is paid once a batch. The peers run as PyPI installs them. With that comes an optional grammar of
+jsonschema's, which costs them some three seconds an import of nbformat; we do without it
+(``grader.notebook_format``). nbgrader has a start as well: what it takes for each further notebook of a
 batch is beside our warm figures. ``otter run`` takes one notebook, so a batch of its is a loop.
 """
 

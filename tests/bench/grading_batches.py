@@ -11,8 +11,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from unittest import mock
 
 import psutil
@@ -118,13 +117,8 @@ class Warm:
         self.sandbox.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.sandbox.__exit__(kind, error, traceback)
+    def __exit__(self, *failure: Any) -> None:
+        self.sandbox.__exit__(*failure)
 
     def grade(self, handed_in: Path, jobs: int) -> float:
         """Seconds of a whole batch: taken in, graded, stored, reported. At most ``places`` jobs."""

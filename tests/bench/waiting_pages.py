@@ -16,7 +16,7 @@ from grader import resources
 from tests.bench import kernels
 from tests.bench.kernels import REPOSITORY, surroundings
 from tests.bench.rows import Row, seconds
-from tests.served import Lab, announced, lines_of
+from tests.served import Lab, until_left
 
 FIRST = "00-residual-stream"
 
@@ -47,19 +47,13 @@ def until_the_page_answers() -> float:
 @contextlib.contextmanager
 def course(home: Path) -> Iterator[Lab]:
     """``grader start --no-browser`` in a folder below ``home``, ended with the block."""
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "grader", "start", str(home / "course"), "--no-browser"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
         env=surroundings(home) | {"PYTHONUNBUFFERED": "1"}, cwd=REPOSITORY,
-    ) as process:  # fmt: skip
-        try:
-            yield announced(lines_of(process))
-        finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    )  # fmt: skip
+    with until_left(process) as lab:
+        yield lab
 
 
 def first_cell(rounds: int = 5) -> Iterator[Row]:

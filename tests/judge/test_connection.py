@@ -6,6 +6,8 @@ import dataclasses
 import io
 import socket
 import struct
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from grader.judge.remote import RemotePupil, _read_ran, _read_reply
 from grader.judge.remote_connection import Connection, Gone, Interrupted, Piped
+from grader.judge.sandbox_server import Timed
 from grader.pupil.reply import Outcome, Reply
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError, foreign, receive
@@ -161,6 +164,32 @@ class Paired(Piped):
 
     def _ended(self) -> Gone:
         return Gone(Outcome.CRASHED, "ended")
+
+
+def _read_all(timed: Timed, count: int) -> None:
+    for _ in range(count):
+        assert timed.read(1) == b"\0"
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="it needs a pair of sockets")
+def test_a_trickle_of_bytes_does_not_move_the_deadline() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        timed, over = Timed(ours), threading.Event()
+
+        def trickle() -> None:
+            while not over.wait(0.02):
+                theirs.send(b"\0")
+
+        sender = threading.Thread(target=trickle)
+        sender.start()
+        timed.deadline = time.monotonic() + 0.3
+        try:
+            with pytest.raises(TimeoutError):
+                _read_all(timed, 1_000)  # twenty seconds of bytes
+        finally:
+            over.set()
+            sender.join()
 
 
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="it needs a pair of sockets")

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import nbformat
+
 from grader.lab import merge
 from grader.lab.merge import Cell, Notebook
-from grader.notebook_format import nbformat
 
 _TELLING = ("grade", "solution", "locked", "task", "schema_version")
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 from nbgrader.utils import is_grade, is_solution
@@ -28,7 +29,6 @@ from grader.classroom.nbgrader_course.folder import ClassFolder
 from grader.judge.verdict import Status
 from grader.lab import merge, notebook_files
 from grader.lab.merge import Notebook
-from grader.notebook_format import nbformat
 
 _WAITING = "grader_unjudged"
 
