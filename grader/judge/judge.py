@@ -7,6 +7,7 @@ read, is a GRADER_ERROR. Everything after the hand-over is the learner's verdict
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from grader.pupil.calling import InProcess
 from grader.pupil.copies import clone
 from grader.pupil.guards import one_thread
 from grader.pupil.memory import warm_up
-from grader.pupil.reply import Outcome, Pupil, Reply
+from grader.pupil.reply import LEAST, Ask, Outcome, Pupil, Reply
 from grader.transformer import Transformer
 
 REPEATABLE = 1e-5
@@ -59,14 +60,11 @@ def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
         if any("memory_mib" in case.context for case in cases):
             warm_up()  # seconds, once a process, and not the learner's
             started = time.perf_counter()
-        asked: list[Asked] = []
-        for question in questions:
-            left = exercise.budget.wall - (time.perf_counter() - started)
-            reply, steady = _ask(exercise, pupil, question, max(left, 0.05))
-            asked.append(_grade(exercise, question, reply, steady))
-            if reply.outcome in (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.NOT_ATTEMPTED):
-                break
+        left = exercise.budget.wall - (time.perf_counter() - started)
+        asked = list(_ask(exercise, pupil, questions, max(left, LEAST)))
         if all(_fits(one) for one in asked):
+            if len(asked) < len(questions):
+                raise RuntimeError(f"{len(asked)} of {len(questions)} questions were answered.")
             asked += _ask_guarded(exercise, pupil, [case for case in cases if case.guarded])
         return say(exercise, asked, seed, time.perf_counter() - started)
     except Exception as error:
@@ -90,10 +88,10 @@ def _ask_guarded(exercise: Exercise, pupil: Pupil, cases: Sequence[Case]) -> Ite
     """
     for case in cases:
         question = _expect(exercise, case)
-        reply, steady = _ask(exercise, pupil, question, exercise.budget.guarded_wall)
-        yield _grade(exercise, question, reply, steady)
-        if reply.outcome is not Outcome.ANSWERED:
-            return
+        for asked in _ask(exercise, pupil, [question], exercise.budget.guarded_wall):
+            yield asked
+            if asked.reply.outcome is not Outcome.ANSWERED:
+                return
 
 
 def _expect(exercise: Exercise, case: Case) -> Question:
@@ -136,20 +134,24 @@ def _sizes(exercise: Exercise, args: tuple[Any, ...]) -> dict[str, int]:
     return sizes
 
 
-def _ask(exercise: Exercise, pupil: Pupil, question: Question, wall: float) -> tuple[Reply, bool]:
-    """Put the question as often as the case says → the reply, and whether all answers agreed."""
-    case = question.case
-    watch = "memory_mib" in case.context
-    reply = pupil.call(exercise.name, case.args, wall, watch_memory=watch)
-    steady = True
-    for _ in range(case.repeats - 1):
-        if reply.outcome is not Outcome.ANSWERED:
-            break
-        again = pupil.call(exercise.name, case.args, wall, watch_memory=watch)
-        if again.outcome is not Outcome.ANSWERED:
-            return again, True
-        steady = steady and _repeats(exercise, question, reply, again)
-    return reply, steady
+def _ask(
+    exercise: Exercise, pupil: Pupil, questions: Sequence[Question], wall: float
+) -> Iterator[Asked]:
+    """Put each question as often as its case says, and grade the replies that come."""
+    asks = [
+        Ask(question.case.args, "memory_mib" in question.case.context)
+        for question in questions
+        for _ in range(question.case.repeats)
+    ]
+    replies = iter(pupil.call_each(exercise.name, asks, wall))
+    for question in questions:
+        came = list(itertools.islice(replies, question.case.repeats))
+        if not came:
+            return
+        bad = [one for one in came if one.outcome is not Outcome.ANSWERED]
+        reply = bad[0] if bad else came[0]
+        steady = bool(bad) or all(_repeats(exercise, question, reply, again) for again in came[1:])
+        yield _grade(exercise, question, reply, steady)
 
 
 def _repeats(exercise: Exercise, question: Question, first: Reply, second: Reply) -> bool:

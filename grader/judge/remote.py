@@ -11,17 +11,18 @@ of the notebook's.
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from types import TracebackType
 from typing import Any, Self
 
 from grader.judge.remote_connection import Connection, Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import Process
-from grader.pupil.reply import Outcome, Reply
+from grader.pupil.reply import ENDING, LEAST, Ask, Outcome, Reply
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError
 
@@ -62,7 +63,7 @@ class RemotePupil:
         self._wall = self._wall_left = wall
         self._lost_cells: dict[int, CellRun] = {}
         self._lost: dict[str, Reply] = {}
-        self._interrupted = False
+        self._interrupted = self._one_cell_at_a_time = False
         self._process: Connection | None = None
 
     def __enter__(self) -> Self:
@@ -86,30 +87,68 @@ class RemotePupil:
     def call(
         self, name: str, args: tuple[Any, ...], wall: float, watch_memory: bool = False
     ) -> Reply:
-        """Ask ``name``. Raises PupilNotStarted, and ValueError where our own question can't be sent."""
+        """Ask ``name`` once. Raises as ``call_each`` does."""
+        return self.call_each(name, [Ask(args, watch_memory)], wall)[0]
+
+    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> list[Reply]:
+        """As ``Pupil.call_each``; also ends with the reply that stands for a process that was lost.
+
+        All are asked at once. Where the process ends meanwhile, those without a reply are asked again one
+        at a time, so that it shows which of them it was. Raises PupilNotStarted, and ValueError where our
+        own question can't be sent.
+        """
         if name in self._lost:
-            return self._lost[name]
+            return [self._lost[name]]
+        replies: list[Reply] = []
+        started, at_once = time.monotonic(), len(asks)
+        while len(replies) < len(asks):
+            left = asks[len(replies) :][:at_once]
+            try:
+                for reply in self._ask(name, left, max(wall - _since(started), LEAST)):
+                    replies.append(reply)
+                    if reply.outcome in ENDING:
+                        return replies
+            except Interrupted as error:
+                if self._once_more():
+                    continue
+                lost = Reply(
+                    Outcome.CRASHED, error=f"{error} It happened twice while this code ran."
+                )
+            except Gone as gone:
+                if len(left) > 1 and gone.outcome is not Outcome.TIMEOUT:
+                    at_once = 1
+                    self.close()
+                    continue
+                lost = Reply(gone.outcome, error=str(gone), seconds=_since(started))
+            except WireError as error:
+                lost = Reply(Outcome.CRASHED, error=f"What came back was no answer. {error}")
+            else:
+                continue
+            self.close()
+            self._lost[name] = lost
+            return [*replies, lost]
+        return replies
+
+    def _ask(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
+        """Send all the questions, then read the replies: all of them, or up to one that is ``ENDING``."""
         process = self._ready()
-        asked = secrets.token_hex(8)  # nothing can be answered before it is asked
-        question = {
-            "do": "call", "id": asked, "name": name, "args": args, "wall": wall,
-            "watch_memory": watch_memory,
-        }  # fmt: skip
-        deadline = wall + GRACE + (WARMING_UP if watch_memory else 0.0)
-        started = time.monotonic()
-        try:
-            return _read_reply(process.ask(question, deadline), asked, len(args))
-        except Gone as gone:
-            lost = Reply(gone.outcome, error=str(gone), seconds=time.monotonic() - started)
-        except WireError as error:
-            lost = Reply(Outcome.CRASHED, error=f"What came back was no answer. {error}")
-        except Interrupted as error:
-            if self._once_more():
-                return self.call(name, args, wall, watch_memory)
-            lost = Reply(Outcome.CRASHED, error=f"{error} It happened twice while this code ran.")
-        self.close()
-        self._lost[name] = lost
-        return lost
+        asked = [
+            # an id that can't be guessed: nothing can be answered before it is asked
+            {"id": secrets.token_hex(8), "args": args, "watch_memory": watch_memory}
+            for args, watch_memory in asks
+        ]
+        warming_up = WARMING_UP if any(ask.watch_memory for ask in asks) else 0.0
+        deadline = time.monotonic() + wall + GRACE + warming_up
+        answer = process.ask(
+            {"do": "call", "name": name, "wall": wall, "asks": asked}, _until(deadline)
+        )
+        for one, ask in zip(asked, asks, strict=True):
+            if one is not asked[0]:
+                answer = process.hear(_until(deadline))
+            reply = _read_reply(answer, str(one["id"]), len(ask.args))
+            yield reply
+            if reply.outcome in ENDING:
+                return
 
     def _once_more(self) -> bool:
         """Whether a breakdown that isn't the notebook's doing may be forgotten: the first one only.
@@ -138,30 +177,43 @@ class RemotePupil:
     def _run_cells(self, process: Connection) -> bool:
         """Run the cells → whether the process survived them."""
         self.runs = []
-        for number, source in self._cells:
+        while len(self.runs) < len(self._cells):
+            number = self._cells[len(self.runs)][0]
             if number in self._lost_cells:
                 self.runs.append(self._lost_cells[number])
-                continue
-            if self._wall_left <= -self._wall:
+            elif self._wall_left <= -self._wall:
                 self.runs.append(CellRun(number, error=_TOO_LATE))
-                continue
-            wall = max(self._wall_left, LEAST_FOR_A_CELL)
-            cell = {"do": "run", "number": number, "source": source, "wall": wall}
-            started = time.monotonic()
-            try:
-                ran = _read_ran(process.ask(cell, wall + GRACE), number)
-            except (Gone, WireError, ValueError, Interrupted) as error:
-                if not (isinstance(error, Interrupted) and self._once_more()):
-                    self._lost_cells[number] = CellRun(
-                        number, error=f"{error} The cell was left out."
-                    )
+            elif not self._run_some(process, self._next_cells()):
                 return False
-            else:
-                self.runs.append(ran)
-                if ran.seconds >= wall:
-                    self._lost_cells[number] = ran  # once is enough, should we begin again
-            finally:
-                self._wall_left -= time.monotonic() - started
+        return True
+
+    def _next_cells(self) -> list[tuple[int, str]]:
+        """All up to one that was lost, at once; one alone where it has to show which ends the process."""
+        left = self._cells[len(self.runs) :]
+        together = itertools.takewhile(lambda cell: cell[0] not in self._lost_cells, left)
+        one = self._one_cell_at_a_time or self._wall_left <= 0
+        return left[:1] if one else list(together)
+
+    def _run_some(self, process: Connection, cells: list[tuple[int, str]]) -> bool:
+        wall = max(self._wall_left, LEAST_FOR_A_CELL)
+        started = time.monotonic()
+        try:
+            question = {"do": "run", "cells": cells, "wall": wall}
+            ran = _read_ran(process.ask(question, wall + GRACE), [number for number, _ in cells])
+        except (Gone, WireError, ValueError, Interrupted) as error:
+            if isinstance(error, Interrupted) and self._once_more():
+                return False
+            if len(cells) > 1:
+                self._one_cell_at_a_time = True
+                return False
+            number = cells[0][0]
+            self._lost_cells[number] = CellRun(number, error=f"{error} The cell was left out.")
+            return False
+        finally:
+            self._wall_left -= _since(started)
+        self.runs += ran
+        if sum(run.seconds for run in ran) >= wall:
+            self._lost_cells[ran[-1].number] = ran[-1]  # once is enough, should we begin again
         return True
 
 
@@ -189,7 +241,8 @@ def _read_reply(answer: Any, asked: str, arguments: int) -> Reply:
 
     Each type is checked before anything is compared: an array "equals" in its own way.
     """
-    fields = _fields(answer, "reply", Reply)
+    _demand(type(answer) is dict, "it holds no reply")
+    fields = _named(answer.get("reply"), "reply", Reply)
     identity = answer.get("id")
     _demand(type(identity) is str and identity == asked, "it answers something else")
     _demand(
@@ -206,9 +259,16 @@ def _read_reply(answer: Any, asked: str, arguments: int) -> Reply:
     return Reply(**{**fields, "outcome": Outcome(fields["outcome"]), **_texts(fields)})
 
 
-def _read_ran(answer: Any, number: int) -> CellRun:
-    """What became of a cell. Raises WireError."""
-    fields = _fields(answer, "ran", CellRun)
+def _read_ran(answer: Any, numbers: Sequence[int]) -> list[CellRun]:
+    """What became of the cells: of the first at least, in order. Raises WireError."""
+    _demand(type(answer) is dict and type(answer.get("ran")) is list, "it holds no ran")
+    told: list[Any] = answer["ran"]
+    _demand(0 < len(told) <= len(numbers), "it is about other cells")
+    return [_read_run(one, number) for one, number in zip(told, numbers, strict=False)]
+
+
+def _read_run(told: Any, number: int) -> CellRun:
+    fields = _named(told, "ran", CellRun)
     _demand(
         type(fields["number"]) is int and fields["number"] == number, "it is about another cell"
     )
@@ -218,12 +278,13 @@ def _read_ran(answer: Any, number: int) -> CellRun:
     return CellRun(**{**fields, **_texts(fields)})
 
 
-def _fields(answer: Any, kind: str, shape: type[Reply] | type[CellRun]) -> dict[str, Any]:
-    _demand(type(answer) is dict and type(answer.get(kind)) is dict, f"it holds no {kind}")
-    fields: dict[str, Any] = answer[kind]
+def _named(fields: Any, kind: str, shape: type[Reply] | type[CellRun]) -> dict[str, Any]:
+    """The fields of a claim, each there and no other."""
+    _demand(type(fields) is dict, f"it holds no {kind}")
     _demand(all(type(name) is str for name in fields), "a field has no name")
     _demand(set(fields) == set(shape.__dataclass_fields__), "a field is missing")
-    return fields
+    named: dict[str, Any] = fields
+    return named
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
@@ -236,3 +297,11 @@ def _texts(fields: Mapping[str, Any]) -> dict[str, str]:
 def _demand(holds: bool, otherwise: str) -> None:
     if not holds:
         raise WireError(f"The answer is malformed: {otherwise}.")
+
+
+def _since(started: float) -> float:
+    return time.monotonic() - started
+
+
+def _until(deadline: float) -> float:
+    return deadline - time.monotonic()

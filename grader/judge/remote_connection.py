@@ -63,6 +63,10 @@ class Connection(abc.ABC):
             raise ValueError(f"The question can't be sent. {error}") from None
         return self._exchange(body, wall + len(body) / SLOWEST_TRANSFER)
 
+    def hear(self, wall: float) -> Any:
+        """The next answer to a question that has several; raises as ``ask`` does."""
+        return self._exchange(b"", wall)
+
     @abc.abstractmethod
     def kill(self) -> None:
         """End the process and all that it started; returns when it is gone."""

@@ -152,9 +152,6 @@ class Timed:
         self._hurry()
         return self._socket.send(data)
 
-    def flush(self) -> None:
-        """Nothing is held back."""
-
     def _hurry(self) -> None:
         left = self.deadline - time.monotonic()
         if left <= 0:

@@ -2,6 +2,7 @@
 
 The function gets copies of the arguments, runs under a timer with its output kept, and the process
 is left as it was. One call at a time in a process: output, timer and generators are the process's.
+What guards a call can cost more than the call, so many in a row share it (``Calls``).
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
-from grader.pupil.capture import Printed, captured
+from grader.pupil.capture import Descriptor2, Printed, captured
 from grader.pupil.copies import clone, same
 from grader.pupil.frames import learners_traceback, one_line, raised_by_stub
 from grader.pupil.guards import Generators, no_new_figures, torch_settings
 from grader.pupil.memory import LargestAllocation
-from grader.pupil.reply import Outcome, Reply
+from grader.pupil.reply import Ask, Outcome, Reply, one_by_one
 from grader.pupil.timer import Timer, TimeUp
 
 
@@ -27,28 +28,53 @@ def call(
     wall: float,
     watch_memory: bool = False,
 ) -> Reply:
-    """Call ``function`` with copies of ``args``, for at most ``wall`` seconds.
+    """`Calls.call`, once."""
+    with Calls() as calls:
+        return calls.call(function, args, wall, watch_memory)
 
-    Whatever the function raises becomes the reply's outcome; only KeyboardInterrupt goes on, since
-    it is the person at the keyboard who raises it. ``watch_memory`` (slow) records the largest
-    allocation.
-    """
-    lent = clone(args)
-    printed = Printed()
-    generators = Generators()
-    watch = LargestAllocation() if watch_memory else None
-    try:
-        with captured(printed), no_new_figures(), torch_settings():
-            reply = _ask(function, lent, wall, watch)
-    finally:
-        touched = generators.restore()
-    return dataclasses.replace(
-        reply,
-        printed=printed.text(),
-        touched_rng=touched,
-        mutated=tuple(i for i, (a, b) in enumerate(zip(args, lent, strict=True)) if not same(a, b)),
-        largest_mib=watch.mib if watch else 0.0,
-    )
+
+class Calls:
+    """``with Calls() as calls:`` and then ``calls.call(…)``, with none of our own prints in between."""
+
+    def __enter__(self) -> Self:
+        self._generators = Generators()
+        self._stderr = Descriptor2().__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._stderr.__exit__()
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        wall: float,
+        watch_memory: bool = False,
+    ) -> Reply:
+        """Call ``function`` with copies of ``args``, for at most ``wall`` seconds.
+
+        Whatever the function raises becomes the reply's outcome; only KeyboardInterrupt goes on, since
+        it is the person at the keyboard who raises it. ``watch_memory`` (slow) records the largest
+        allocation.
+        """
+        lent = clone(args)
+        printed = Printed()
+        watch = LargestAllocation() if watch_memory else None
+        self._generators.stir()
+        try:
+            with captured(printed, self._stderr), no_new_figures(), torch_settings():
+                reply = _ask(function, lent, wall, watch)
+        finally:
+            touched = self._generators.restore()
+        return dataclasses.replace(
+            reply,
+            printed=printed.text(),
+            touched_rng=touched,
+            mutated=tuple(
+                i for i, (a, b) in enumerate(zip(args, lent, strict=True)) if not same(a, b)
+            ),
+            largest_mib=watch.mib if watch else 0.0,
+        )
 
 
 def _ask(
@@ -119,3 +145,9 @@ class InProcess:
         if function is None:
             return Reply(Outcome.NOT_ATTEMPTED, error=f"No function named {name} was found.")
         return call(function, args, wall, watch_memory)
+
+    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
+        """Each is asked when its reply is wanted."""
+        return one_by_one(
+            lambda ask, left: self.call(name, ask.args, left, ask.watch_memory), asks, wall
+        )

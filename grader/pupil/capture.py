@@ -48,40 +48,52 @@ class Printed(io.TextIOBase):
         return f"{kept}\n… ({self.total:,} characters were printed; the first {self.limit:,} are shown)"
 
 
+class Descriptor2:
+    """``with Descriptor2() as stderr:`` keeps what is written to file descriptor 2, for ``captured``.
+
+    To be opened once for many short calls: it costs more than some of them.
+    """
+
+    def __enter__(self) -> Descriptor2:
+        self._original: int | None = None
+        with contextlib.suppress(OSError):  # a process without stderr has nothing to protect
+            self._original = os.dup(2)
+            self._file = _scratch()
+            os.dup2(self._file.fileno(), 2)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._original is not None:
+            os.dup2(self._original, 2)
+            os.close(self._original)
+            self._file.close()
+
+    def move_to(self, printed: Printed) -> None:
+        """Hand over what was written since the last time."""
+        size = os.fstat(self._file.fileno()).st_size if self._original is not None else 0
+        if not size:
+            return
+        self._file.seek(0)
+        written = self._file.read(printed.limit)
+        printed.write(written.decode("utf-8", "replace"))
+        printed.total += max(size - len(written), 0)
+        self._file.seek(0)
+        self._file.truncate()
+
+
 @contextlib.contextmanager
-def captured(printed: Printed) -> Iterator[None]:
+def captured(printed: Printed, stderr: Descriptor2) -> Iterator[None]:
     """Send stdout, stderr, file descriptor 2, Python's warnings and IPython's displays to ``printed``."""
     with (
-        _descriptor_2(printed),
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
         _warnings_as_text(),
         _displays(printed),
     ):
-        yield
-
-
-@contextlib.contextmanager
-def _descriptor_2(printed: Printed) -> Iterator[None]:
-    try:
-        original = os.dup(2)
-    except OSError:  # a process without stderr has nothing to protect
-        yield
-        return
-    try:
-        with _scratch() as file:
-            os.dup2(file.fileno(), 2)
-            try:
-                yield
-            finally:
-                os.dup2(original, 2)
-                size = file.seek(0, os.SEEK_END)
-                file.seek(0)
-                written = file.read(printed.limit) if size else b""
-            printed.write(written.decode("utf-8", "replace"))
-            printed.total += max(size - len(written), 0)
-    finally:
-        os.close(original)
+        try:
+            yield
+        finally:
+            stderr.move_to(printed)
 
 
 def _scratch() -> IO[bytes]:

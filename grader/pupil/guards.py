@@ -19,15 +19,18 @@ class Generators:
     """The state of the three global random generators; ``restore`` says which were used since.
 
     Meanwhile torch's stands somewhere else at every call: were it where it stood last time, an answer
-    that ignores its seed would draw the same numbers twice and seem to follow it.
+    that ignores its seed would draw the same numbers twice and seem to follow it. So ``stir``
+    comes before each.
     """
 
     def __init__(self) -> None:
+        self._numpy = np.random.get_state(legacy=False)
+        self._random = random.getstate()
+
+    def stir(self) -> None:
         self._torch = torch.get_rng_state()
         torch.default_generator.manual_seed(time.perf_counter_ns())
         self._stirred = torch.get_rng_state()
-        self._numpy = np.random.get_state(legacy=False)
-        self._random = random.getstate()
 
     def restore(self) -> tuple[str, ...]:
         touched = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Any, Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 
 class Outcome(enum.StrEnum):
@@ -38,6 +40,17 @@ class Reply:
     seconds: float = 0.0
 
 
+class Ask(NamedTuple):
+    """One question. watch_memory: also fill in ``Reply.largest_mib`` (costs time)."""
+
+    args: tuple[Any, ...]
+    watch_memory: bool = False
+
+
+LEAST = 0.05  # seconds that a question gets, however little is left for all
+ENDING = (Outcome.NOT_ATTEMPTED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY)
+
+
 class Pupil(Protocol):
     """Whoever answers: a function in this process, or a notebook in another one.
 
@@ -46,12 +59,22 @@ class Pupil(Protocol):
 
     guarded: bool
 
-    def call(
-        self, name: str, args: tuple[Any, ...], wall: float, *, watch_memory: bool = False
-    ) -> Reply:
-        """Put one question to the function ``name``, within ``wall`` seconds.
+    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterable[Reply]:
+        """Put questions to the function ``name``, one after the other, within ``wall`` seconds for all.
 
+        The replies in order, up to the first whose outcome is ``ENDING``: after that nothing is asked.
         Whatever the learner's code does comes back as a Reply; args are not changed.
-        watch_memory: also fill in ``Reply.largest_mib`` (costs time)
         """
         ...
+
+
+def one_by_one(
+    call: Callable[[Ask, float], Reply], asks: Iterable[Ask], wall: float
+) -> Iterator[Reply]:
+    """What ``Pupil.call_each`` does, by means of ``call``: (a question, seconds for it) → its reply."""
+    started = time.perf_counter()
+    for ask in asks:
+        reply = call(ask, max(wall - (time.perf_counter() - started), LEAST))
+        yield reply
+        if reply.outcome in ENDING:
+            return

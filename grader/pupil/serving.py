@@ -5,41 +5,47 @@ judge                                               pupil
 ==================================================  =========================================
                                                     {"ready": True}
 {"do": "place", "files": {name: bytes}}             {"placed": True}
-{"do": "run", "number", "source", "wall"}           {"ran": a CellRun's fields}
-{"do": "call", "id", "name", "args", "wall",        {"id": the same, "reply": a Reply's fields}
-"watch_memory"}
+{"do": "run", "cells": [(number, source)], "wall"}  {"ran": [a CellRun's fields]}, up to the cell
+                                                    at which the time was over
+{"do": "call", "name", "wall",                      for each, up to the first that ends it:
+"asks": [{"id", "args", "watch_memory"}]}           {"id": the same, "reply": a Reply's fields}
 the end of the stream                               ends
 ==================================================  =========================================
 
-Where the streams come from (a pipe, a socket after a fork) is the caller's affair.
+Many are asked at once, since each change between the two processes costs more than a small answer. An
+answer is packed before the next question is put (the learner may use its memory again), and sent with
+the others. Where the streams come from (a pipe, a socket after a fork) is the caller's affair.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from grader.pupil.frames import one_line
-from grader.pupil.reply import Outcome, Reply
+from grader.pupil.reply import Ask, Outcome, Reply
 from grader.pupil.shell import Notebook
-from grader.pupil.wire import CAP, Closed, WireError, receive, send
+from grader.pupil.wire import CAP, MIB, Closed, WireError, receive, send
 
 QUESTIONS_CAP = 16 * CAP  # the judge's own frames may carry a shipped model's weights
 
 
-def serve(questions: BinaryIO, answers: BinaryIO, notebook: Notebook) -> None:
-    """Answer until the judge closes the stream."""
+def serve(questions: BinaryIO, stream: BinaryIO, notebook: Notebook) -> None:
+    """Answer over the stream until the judge closes it."""
+    answers = cast(BinaryIO, io.BufferedWriter(cast(io.RawIOBase, stream), MIB))
     send(answers, {"ready": True})
     while True:
+        answers.flush()
         try:
             question = receive(questions, QUESTIONS_CAP)
         except Closed:
             return
         if question["do"] == "run":
-            ran = notebook.run(question["number"], question["source"], question["wall"])
-            send(answers, {"ran": dataclasses.asdict(ran)})
+            ran = notebook.run(question["cells"], question["wall"])
+            send(answers, {"ran": [dataclasses.asdict(run) for run in ran]})
         elif question["do"] == "place":
             _place(question["files"])
             send(answers, {"placed": True})
@@ -56,18 +62,19 @@ def _place(files: Mapping[str, Any]) -> None:
 
 
 def _answer(answers: BinaryIO, question: dict[str, Any], notebook: Notebook) -> None:
+    asks = [Ask(one["args"], one["watch_memory"]) for one in question["asks"]]
+    replies = notebook.call_each(question["name"], asks, question["wall"])
+    for one, reply in zip(question["asks"], replies, strict=False):
+        _send_reply(answers, one["id"], reply)
+
+
+def _send_reply(answers: BinaryIO, identity: str, reply: Reply) -> None:
     try:
-        reply = notebook.call(
-            question["name"], question["args"], question["wall"], question["watch_memory"]
-        )
-    except KeyboardInterrupt:  # nobody is at a keyboard: the learner's code raised it
-        reply = Reply(Outcome.CRASHED, error="KeyboardInterrupt")
-    try:
-        send(answers, {"id": question["id"], "reply": _fields(reply)})
+        send(answers, {"id": identity, "reply": _fields(reply)})
     except WireError as error:
-        send(answers, {"id": question["id"], "reply": _fields(_unsendable(reply, str(error)))})
+        send(answers, {"id": identity, "reply": _fields(_unsendable(reply, str(error)))})
     except (Exception, RecursionError) as error:  # an answer whose own attributes raise
-        send(answers, {"id": question["id"], "reply": _fields(_unsendable(reply, one_line(error)))})
+        send(answers, {"id": identity, "reply": _fields(_unsendable(reply, one_line(error)))})
 
 
 def _unsendable(reply: Reply, why: str) -> Reply:

@@ -11,25 +11,39 @@ import builtins
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.text import SList
 from torch import Tensor
+from traitlets import Type
 from traitlets.config import Config
 
 from grader.pupil import standin
-from grader.pupil.calling import call
-from grader.pupil.capture import Printed, captured
+from grader.pupil.calling import Calls
+from grader.pupil.capture import Descriptor2, Printed, captured
 from grader.pupil.frames import learners_traceback, one_line
-from grader.pupil.reply import Outcome, Reply
+from grader.pupil.reply import Ask, Outcome, Reply, one_by_one
 from grader.pupil.runs import CellRun
 from grader.pupil.timer import Timer
 
 
+class _Unseen(DisplayHook):
+    """Keeps a cell's last value in ``_`` and ``Out``; formatting it for nobody takes longer than most cells."""
+
+    def __call__(self, result: Any = None) -> None:
+        self.check_for_underscore()
+        if result is not None:
+            self.update_user_ns(result)
+            self.fill_exec_result(result)
+
+
 class _Shell(InteractiveShell):
     """IPython's shell without a screen, a keyboard or a way out."""
+
+    displayhook_class = Type(_Unseen)
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Pictures are drawn by matplotlib's Agg backend, into memory: no window to open."""
@@ -54,7 +68,7 @@ class _Shell(InteractiveShell):
 
 
 class Notebook:
-    """The notebook side of a pupil: ``run`` its cells, then ``call`` its functions.
+    """The notebook side of a pupil: ``run`` its cells, then ``call_each`` of its functions.
 
     One in a process: it puts the stand-in for ``grader`` in place, and replaces ``input``.
     """
@@ -75,13 +89,25 @@ class Notebook:
         for magic in ("bash", "sh", "script", "perl", "ruby", "python", "python3", "pypy"):
             self._shell.register_magic_function(_not_run_cell, "cell", magic)  # type: ignore[arg-type]
 
-    def run(self, number: int, source: str, wall: float) -> CellRun:
-        """Run one cell for at most ``wall`` seconds; whatever it raises is remembered, not raised."""
+    def run(self, cells: Sequence[tuple[int, str]], wall: float) -> Iterator[CellRun]:
+        """Run (number, source) after (number, source) within ``wall`` seconds for all of them.
+
+        Whatever a cell raises is remembered, not raised. The one that takes the last of the time ends it.
+        """
+        with Descriptor2() as stderr:
+            for number, source in cells:
+                ran = self._run(number, source, wall, stderr)
+                yield ran
+                wall -= ran.seconds
+                if wall <= 0:
+                    return
+
+    def _run(self, number: int, source: str, wall: float, stderr: Descriptor2) -> CellRun:
         printed, timer, started = Printed(), Timer(wall), time.perf_counter()
         self._shell.execution_count = number
         error: BaseException | None = None
         try:
-            with captured(printed), timer:
+            with captured(printed, stderr), timer:
                 result = self._shell.run_cell(source, store_history=True)
             error = result.error_before_exec or result.error_in_exec
         except BaseException as escaped:  # a signal between IPython's own frames
@@ -92,14 +118,24 @@ class Notebook:
         seconds = time.perf_counter() - started
         return CellRun(number, words, frames, printed.text(), seconds)
 
-    def call(self, name: str, args: tuple[Any, ...], wall: float, watch_memory: bool) -> Reply:
-        """Put one question to the notebook's function ``name``."""
-        function = self.find(name)
-        if function is None:
-            return Reply(Outcome.NOT_ATTEMPTED, error=f"No function named {name} was found.")
-        return call(function, args, wall, watch_memory)
+    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
+        """Put questions to the notebook's function ``name``, as ``Pupil.call_each``."""
+        with Calls() as calls:
 
-    def find(self, name: str) -> Callable[..., Any] | None:
+            def call(ask: Ask, left: float) -> Reply:
+                function = self._find(name)
+                if function is None:
+                    return Reply(
+                        Outcome.NOT_ATTEMPTED, error=f"No function named {name} was found."
+                    )
+                try:
+                    return calls.call(function, ask.args, left, ask.watch_memory)
+                except KeyboardInterrupt:  # nobody is at a keyboard: the learner's code raised it
+                    return Reply(Outcome.CRASHED, error="KeyboardInterrupt")
+
+            yield from one_by_one(call, asks, wall)
+
+    def _find(self, name: str) -> Callable[..., Any] | None:
         """The function given to ``check`` under that name, else what the notebook calls so."""
         candidate = self._noted.get(name, self._shell.user_ns.get(name))
         return candidate if callable(candidate) and not isinstance(candidate, Tensor) else None

@@ -8,7 +8,7 @@ import importlib
 import io
 import os
 
-from grader.pupil import memory
+from grader.pupil import huge_pages, memory
 from grader.pupil.shell import Notebook
 
 OFTEN_IMPORTED = ("einops", "ipywidgets")
@@ -32,10 +32,10 @@ def warm() -> Notebook:
             importlib.import_module(name)
     memory.warm_up()
     notebook = Notebook()
-    for cell in FIRST_CELLS:
-        notebook.run(0, cell, 60.0)
+    list(notebook.run([(0, cell) for cell in FIRST_CELLS], 60.0))
     gc.collect()
     gc.freeze()  # so that a child's collector doesn't write to, and so copy, what all share
+    huge_pages.collapse()
     alone()
     return notebook
 

@@ -115,7 +115,10 @@ def _tensors(data: bytes) -> dict[str, Tensor]:
 
 
 def send(stream: BinaryIO, value: Any, cap: int = CAP) -> None:
-    """Write one frame. Raises WireError as ``pack`` does (nothing is written), OSError if it can't."""
+    """Write one frame; whoever buffers the stream also flushes it.
+
+    Raises WireError as ``pack`` does (nothing is written), OSError if it can't.
+    """
     write(stream, pack(value, cap))
 
 
@@ -127,7 +130,6 @@ def write(stream: BinaryIO, body: bytes) -> None:
         left = memoryview(part)
         while left:
             left = left[stream.write(left) :]
-    stream.flush()
 
 
 def receive(stream: BinaryIO, cap: int = CAP) -> Any:

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from grader.judge.remote import RemotePupil, _read_ran, _read_reply
 from grader.judge.remote_connection import Connection, Gone, Interrupted, Piped
 from grader.judge.sandbox_server import Timed
-from grader.pupil.reply import Outcome, Reply
+from grader.pupil.reply import ENDING, Ask, Outcome, Reply
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError, foreign, receive
 
@@ -45,7 +46,7 @@ ODD: list[Any] = [
 
 def test_a_good_reply_is_read() -> None:
     assert _read_reply({"id": ID, "reply": REPLY}, ID, 1).value == 1.5
-    assert _read_ran({"ran": RAN}, 3) == CellRun(3, seconds=0.5)
+    assert _read_ran({"ran": [RAN]}, [3, 4]) == [CellRun(3, seconds=0.5)]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
@@ -63,10 +64,16 @@ def test_no_field_of_a_reply_takes_what_it_is_not(name: str, odd: Any) -> None:
 @pytest.mark.parametrize("name", list(RAN))
 def test_no_field_of_a_cells_report_takes_what_it_is_not(name: str, odd: Any) -> None:
     try:
-        ran = _read_ran({"ran": {**RAN, name: odd}}, 3)
+        (ran,) = _read_ran({"ran": [{**RAN, name: odd}]}, [3])
     except WireError:
         return
     assert type(getattr(ran, name)) is type(RAN[name])
+
+
+@pytest.mark.parametrize("told", [[], [RAN, RAN], [{**RAN, "number": 4}], (RAN,), RAN])
+def test_cells_are_reported_in_order_and_no_more_than_were_run(told: Any) -> None:
+    with pytest.raises(WireError):
+        _read_ran({"ran": told}, [3])
 
 
 @pytest.mark.parametrize("odd", [*ODD, {"reply": REPLY}, {"id": ID}], ids=repr)
@@ -74,8 +81,9 @@ def test_what_is_no_reply_at_all_is_refused(odd: Any) -> None:
     for answer in (odd, {"id": odd, "reply": REPLY}, {"id": ID, "reply": odd}, {"ran": odd}):
         with pytest.raises(WireError):
             _read_reply(answer, ID, 1)
-    with pytest.raises(WireError):
-        _read_ran({"ran": odd}, 3)
+    for answer in (odd, {"ran": odd}, {"ran": [odd]}):
+        with pytest.raises(WireError):
+            _read_ran(answer, [3])
 
 
 @pytest.mark.parametrize(
@@ -105,14 +113,23 @@ class Scripted(Connection):
 
     def __init__(self, script: list[Any]) -> None:
         self.script, self.killed = script, False
+        self.sent: list[int] = []
 
     def ask(self, question: dict[str, Any], wall: float) -> Any:
         if question["do"] == "run":
-            return {"ran": fields(CellRun(question["number"], seconds=0.1))}
+            return {
+                "ran": [fields(CellRun(number, seconds=0.1)) for number, _ in question["cells"]]
+            }
+        self.asked = [one["id"] for one in question["asks"]]
+        self.sent.append(len(self.asked))
+        return self.hear(wall)
+
+    def hear(self, wall: float) -> Any:
         step = self.script.pop(0)
         if isinstance(step, Exception):
             raise step
-        return {"id": question["id"], "reply": fields(Reply(Outcome.ANSWERED, step))}
+        reply = step if isinstance(step, Reply) else Reply(Outcome.ANSWERED, step)
+        return {"id": self.asked.pop(0), "reply": fields(reply)}
 
     def kill(self) -> None:
         self.killed = True
@@ -138,6 +155,55 @@ def test_the_first_breakdown_is_forgotten_and_the_second_is_a_verdict() -> None:
         assert pupil.call("d", (), 1.0).value == 3
     assert len(made) == 3
     assert all(one.killed for one in made)
+
+
+def asked(*args: Any) -> list[Ask]:
+    return [Ask((one,)) for one in args]
+
+
+def values(replies: Iterable[Reply]) -> list[Any]:
+    return [reply.value for reply in replies]
+
+
+def test_what_was_lost_with_the_process_is_asked_again_one_by_one() -> None:
+    script: list[Any] = [
+        1,
+        Gone(Outcome.CRASHED, "at any of them"),
+        2,
+        Gone(Outcome.CRASHED, "this"),
+    ]
+    made: list[Scripted] = []
+
+    def connect() -> Scripted:
+        made.append(Scripted(script))
+        return made[-1]
+
+    with RemotePupil([], connect) as pupil:
+        replies = pupil.call_each("a", asked(1, 2, 3, 4), 1.0)
+    assert values(replies) == [1, 2, None]
+    assert [reply.error for reply in replies] == ["", "", "this"]
+    assert [one.sent for one in made] == [[4], [1, 1]]
+
+
+def test_silence_is_not_waited_for_twice() -> None:
+    script: list[Any] = [1, Gone(Outcome.TIMEOUT, "silent")]
+    with RemotePupil([], lambda: Scripted(script)) as pupil:
+        replies = pupil.call_each("a", asked(1, 2, 3), 1.0)
+    assert [reply.outcome for reply in replies] == [Outcome.ANSWERED, Outcome.TIMEOUT]
+
+
+def test_after_a_breakdown_the_rest_is_asked_again() -> None:
+    script: list[Any] = [1, Interrupted("down"), 2, 3]
+    with RemotePupil([], lambda: Scripted(script)) as pupil:
+        assert values(pupil.call_each("a", asked(1, 2, 3), 1.0)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("outcome", ENDING)
+def test_nothing_is_read_after_a_reply_that_ends_it(outcome: Outcome) -> None:
+    script: list[Any] = [1, Reply(outcome), 5]
+    with RemotePupil([], lambda: Scripted(script)) as pupil:
+        assert len(pupil.call_each("a", asked(1, 2, 3), 1.0)) == 2
+        assert values(pupil.call_each("b", asked(1), 1.0)) == [5]
 
 
 def test_a_lost_answer_is_not_asked_again() -> None:

@@ -322,8 +322,8 @@ class Hostile:
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
 
-    def call(self, name, args, wall, *, watch_memory=False):
-        return self.reply
+    def call_each(self, name, asks, wall):
+        return [self.reply for _ in asks]
 
 
 @pytest.mark.parametrize(

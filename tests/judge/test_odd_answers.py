@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from grader import exercises
 from grader.judge.judge import judge
 from grader.judge.spec import Exercise
 from grader.judge.verdict import Status
-from grader.pupil.reply import Outcome, Reply
+from grader.pupil.reply import Ask, Outcome, Reply
 from grader.pupil.wire import foreign, pack, unpack
 from grader.transformer import Transformer
 
@@ -53,11 +54,10 @@ class Odd:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def call(
-        self, name: str, args: tuple[Any, ...], wall: float, *, watch_memory: bool = False
-    ) -> Reply:
-        first = next((a for a in args if isinstance(a, Tensor)), torch.zeros(3))
-        return Reply(Outcome.ANSWERED, unpack(pack(odd_answers(first)[self.kind])))
+    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
+        for args, _ in asks:
+            first = next((a for a in args if isinstance(a, Tensor)), torch.zeros(3))
+            yield Reply(Outcome.ANSWERED, unpack(pack(odd_answers(first)[self.kind])))
 
 
 def quick(exercise: Exercise) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ import torch
 from grader.judge import remote_process
 from grader.judge.remote import ProcessPupil, PupilNotStarted
 from grader.pupil import limits
-from grader.pupil.reply import Outcome
+from grader.pupil.reply import Ask, Outcome
 from grader.pupil.wire import Foreign, pack
 from grader.transformer import Transformer
 
@@ -233,6 +234,65 @@ def test_a_process_that_dies_costs_one_exercise() -> None:
         assert "exit status 0" in reply.error
         assert pupil.call("dies", (1,), 5.0) is reply  # it isn't asked again
         assert pupil.call("fine", (1,), 5.0).value == 2
+
+
+IN_A_ROW = """
+import os, time, torch, numpy as np
+memory = torch.zeros(2)
+def reuses(x):
+    return memory.fill_(x)
+def talks(x):
+    print("said", x); os.write(2, b"deep %d" % x)
+def draws(x):
+    return np.random.rand() if x % 2 else torch.rand(1)
+def large(x):
+    return torch.full((200_000,), float(x))
+def naps(x):
+    time.sleep(1.0)
+def dies(x):
+    if x == 3: os._exit(5)
+    return x
+"""
+
+
+def asked(*numbers: int) -> list[Ask]:
+    return [Ask((number,)) for number in numbers]
+
+
+@pytest.fixture(scope="module")
+def in_a_row() -> Iterator[ProcessPupil]:
+    with ProcessPupil([(1, IN_A_ROW)]) as pupil:
+        assert not pupil.runs[0].error
+        yield pupil
+
+
+def test_an_answer_is_kept_before_its_memory_is_used_again(in_a_row) -> None:
+    replies = in_a_row.call_each("reuses", asked(1, 2, 3), 5.0)
+    assert [float(reply.value.sum()) for reply in replies] == [2, 4, 6]
+
+
+def test_each_reply_tells_of_its_own_call(in_a_row) -> None:
+    replies = in_a_row.call_each("talks", asked(1, 2), 5.0)
+    assert [reply.printed for reply in replies] == ["said 1\ndeep 1", "said 2\ndeep 2"]
+    replies = in_a_row.call_each("draws", asked(1, 2, 3, 1), 5.0)
+    touched = [reply.touched_rng for reply in replies]
+    assert touched == [("numpy",), ("torch",), ("numpy",), ("numpy",)]
+
+
+def test_many_large_answers_come_one_after_the_other(in_a_row) -> None:
+    replies = in_a_row.call_each("large", asked(*range(8)), 20.0)
+    assert [float(reply.value[-1]) for reply in replies] == list(range(8))
+
+
+def test_the_question_that_ends_the_process_is_found(in_a_row) -> None:
+    replies = in_a_row.call_each("dies", asked(1, 2, 3, 4), 5.0)
+    assert [reply.value for reply in replies] == [1, 2, None]
+    assert "exit status 5" in replies[-1].error
+
+
+def test_all_questions_share_their_seconds(in_a_row) -> None:
+    replies = in_a_row.call_each("naps", asked(1, 2, 3), 1.8)
+    assert [reply.outcome for reply in replies] == [Outcome.ANSWERED, Outcome.TIMEOUT]
 
 
 @pytest.mark.long
