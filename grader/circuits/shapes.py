@@ -60,23 +60,27 @@ def shaped(**specs: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)} to check.")
         parsed = {name: _parse(spec) for name, spec in specs.items()}
         signature = inspect.signature(function)
+        positional = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters.values())
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                bound = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}: {error}.") from None
+            if positional and not kwargs and len(args) == len(parameters):
+                arguments = dict(zip(parameters, args, strict=True))  # the usual call; faster
+            else:
+                try:
+                    arguments = signature.bind(*args, **kwargs).arguments
+                except TypeError as error:
+                    raise TypeError(f"{function.__name__}: {error}.") from None
             call = _Call(function.__name__)
             for name, (kind, axes) in parsed.items():
-                if name not in bound.arguments:
+                if name not in arguments:
                     continue
-                value = bound.arguments[name]
+                value = arguments[name]
                 if value is None and parameters[name].default is None:
                     continue
-                bound.arguments[name] = call.check(name, kind, axes, value)
+                arguments[name] = call.check(name, kind, axes, value)
             call.check_bounds()
-            return function(*bound.args, **bound.kwargs)
+            return function(**arguments)  # type: ignore[arg-type, call-arg]
 
         # The judge names a case's sizes by these ("d_model 7") and finds factors among them.
         vars(checked)["axes"] = {name: axes for name, (_, axes) in parsed.items()}
@@ -198,30 +202,33 @@ class _Call:
 
     def _shape(self, name: str, axes: list[str], tensor: Tensor) -> None:
         shape = tuple(tensor.shape)
-        if not self._fits(axes, shape):
+        sizes = self._with_axes(name, axes, shape)
+        if sizes is None:
             named = [axis for axis in axes if axis in self.sizes]
             known = [f"{axis} is {self.sizes[axis][0]} in {self.sizes[axis][1]}" for axis in named]
             flipped = (*shape[:-2], *shape[:-3:-1])
+            fits = self._with_axes(name, axes, flipped) is not None
             raise self._fail(
                 f"{name} must have shape ({', '.join(map(self._axis, axes))}"
                 f"{',' if len(axes) == 1 else ''}) and came with {shape}"
                 + (f"; {', '.join(known)}." if known else ".")
-                + (" Its transpose would fit." if self._fits(axes, flipped) else "")
+                + (" Its transpose would fit." if fits else "")
             )
-        fixed = axes[1:] if axes[:1] == ["..."] else axes
-        for axis, size in zip(reversed(fixed), reversed(shape), strict=False):
-            self._bind(axis, size, name)
+        self.sizes = sizes
 
-    def _fits(self, axes: list[str], shape: tuple[int, ...]) -> bool:
+    def _with_axes(
+        self, name: str, axes: list[str], shape: tuple[int, ...]
+    ) -> dict[str, tuple[int, str]] | None:
+        """The sizes bound so far and those of this shape; None where they contradict each other."""
         fixed = axes[1:] if axes[:1] == ["..."] else axes
         if len(shape) < len(fixed) or (fixed == axes and len(shape) != len(fixed)):
-            return False
-        here: dict[str, int] = {}
+            return None
+        sizes = dict(self.sizes)
         for axis, size in zip(reversed(fixed), reversed(shape), strict=False):
-            bound = int(axis) if axis.isdigit() else self.sizes.get(axis, (size, ""))[0]
-            if size != bound or here.setdefault(axis, size) != size:
-                return False
-        return True
+            bound = int(axis) if axis.isdigit() else sizes.setdefault(axis, (size, name))[0]
+            if size != bound:
+                return None
+        return sizes
 
     def _axis(self, axis: str) -> str:
         return f"{axis}={self.sizes[axis][0]}" if axis in self.sizes else axis

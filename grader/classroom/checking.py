@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from grader import exercises
 from grader.classroom.submission import NotebookUnreadable, Submission, read
 from grader.judge.draw import fresh_seed
-from grader.judge.judge import judge
+from grader.judge.judge import judge_all
 from grader.judge.remote import ProcessPupil, PupilNotStarted
 from grader.judge.saying import grader_error
 from grader.judge.spec import Exercise
@@ -119,7 +119,7 @@ def judge_notebook(
     runs: list[CellRun] = []
     try:
         with pupil as opened:
-            judged = [judge(exercise, opened, seeds[exercise.name]) for exercise in asked]
+            judged = judge_all([(exercise, seeds[exercise.name]) for exercise in asked], opened)
             runs = list(opened.runs)
     except PupilNotStarted as error:
         judged = [grader_error(exercise, error, seeds[exercise.name], 0.0) for exercise in asked]

@@ -1,6 +1,6 @@
 """The judge: draw questions, put them to a pupil, hold the answers against the reference, say why.
 
-``judge`` reads as the five stages: draw → expect → ask → grade → say.
+``judge_all`` reads as the five stages: draw → expect (``_pose``), ask → grade → say (``_settle``).
 Only what happens before a question is handed over, or in our own arithmetic on answers already
 read, is a GRADER_ERROR. Everything after the hand-over is the learner's verdict.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -25,10 +25,9 @@ from grader.judge.saying import grader_error, say
 from grader.judge.spec import Case, Exercise
 from grader.judge.verdict import Verdict
 from grader.pupil.calling import InProcess
-from grader.pupil.copies import clone
 from grader.pupil.guards import one_thread
 from grader.pupil.memory import warm_up
-from grader.pupil.reply import LEAST, Ask, Outcome, Pupil, Reply
+from grader.pupil.reply import Ask, Outcome, Pupil, Reply, Series
 from grader.transformer import Transformer
 
 REPEATABLE = 1e-5
@@ -44,31 +43,70 @@ class Question:
     sizes: Mapping[str, int]
 
 
-@one_thread()
+@dataclass(frozen=True)
+class Posed:
+    """The questions of an exercise, ready to be put.
+
+    guarded: the large cases, which wait for the others; seconds: that all this took
+    """
+
+    exercise: Exercise
+    seed: int
+    questions: Sequence[Question]
+    guarded: Sequence[Case]
+    seconds: float
+
+
 def judge(exercise: Exercise, pupil: Pupil, seed: int | None = None) -> Verdict:
     """Judge one answer. Never raises; a fault of ours is the verdict GRADER_ERROR.
 
     seed: what the cases are drawn from (fresh from the system if None); the same seed and answer
     give the same verdict.
     """
-    seed = fresh_seed() if seed is None else seed
+    return judge_all([(exercise, fresh_seed() if seed is None else seed)], pupil)[0]
+
+
+@one_thread()
+def judge_all(asked: Sequence[tuple[Exercise, int]], pupil: Pupil) -> list[Verdict]:
+    """`judge` several answers of one pupil: (exercise, seed) → verdict, in order."""
+    posed = [_pose(exercise, seed, pupil.guarded) for exercise, seed in asked]
+    many = [_series(one.exercise, one.questions) for one in posed if isinstance(one, Posed)]
+    ahead = pupil.ahead(many) if len(many) > 1 else {}
+    return [
+        one if isinstance(one, Verdict) else _settle(one, pupil, ahead.get(one.exercise.name))
+        for one in posed
+    ]
+
+
+def _pose(exercise: Exercise, seed: int, guarded: bool) -> Posed | Verdict:
+    """Draw and expect; the verdict GRADER_ERROR where that fails."""
     started = time.perf_counter()
     try:
-        drawn = exercise.cases(Draw(seed, guarded=pupil.guarded))
-        cases = [case for case in drawn if pupil.guarded or not case.guarded]
+        drawn = exercise.cases(Draw(seed, guarded=guarded))
+        cases = [case for case in drawn if guarded or not case.guarded]
         questions = [_expect(exercise, case) for case in cases if not case.guarded]
-        if any("memory_mib" in case.context for case in cases):
+        seconds = time.perf_counter() - started
+        if not guarded and any("memory_mib" in case.context for case in cases):
             warm_up()  # seconds, once a process, and not the learner's
-            started = time.perf_counter()
-        left = exercise.budget.wall - (time.perf_counter() - started)
-        asked = list(_ask(exercise, pupil, questions, max(left, LEAST)))
+    except Exception as error:
+        return grader_error(exercise, error, seed, time.perf_counter() - started)
+    return Posed(exercise, seed, questions, [case for case in cases if case.guarded], seconds)
+
+
+def _settle(posed: Posed, pupil: Pupil, came: Sequence[Reply] | None) -> Verdict:
+    """Ask, grade and say. came: the replies, where they are there already."""
+    exercise, questions = posed.exercise, posed.questions
+    started = time.perf_counter() - posed.seconds - sum(reply.seconds for reply in came or ())
+    try:
+        replies = pupil.replies(_series(exercise, questions)) if came is None else came
+        asked = list(_graded(exercise, questions, replies))
         if all(_fits(one) for one in asked):
             if len(asked) < len(questions):
                 raise RuntimeError(f"{len(asked)} of {len(questions)} questions were answered.")
-            asked += _ask_guarded(exercise, pupil, [case for case in cases if case.guarded])
-        return say(exercise, asked, seed, time.perf_counter() - started)
+            asked += _ask_guarded(exercise, pupil, posed.guarded)
+        return say(exercise, asked, posed.seed, time.perf_counter() - started)
     except Exception as error:
-        return grader_error(exercise, error, seed, time.perf_counter() - started)
+        return grader_error(exercise, error, posed.seed, time.perf_counter() - started)
 
 
 def judge_here(exercise: Exercise, answer: Callable[..., Any], seed: int | None = None) -> Verdict:
@@ -88,7 +126,8 @@ def _ask_guarded(exercise: Exercise, pupil: Pupil, cases: Sequence[Case]) -> Ite
     """
     for case in cases:
         question = _expect(exercise, case)
-        for asked in _ask(exercise, pupil, [question], exercise.budget.guarded_wall):
+        series = _series(exercise, [question], exercise.budget.guarded_wall)
+        for asked in _graded(exercise, [question], pupil.replies(series)):
             yield asked
             if asked.reply.outcome is not Outcome.ANSWERED:
                 return
@@ -99,7 +138,7 @@ def _expect(exercise: Exercise, case: Case) -> Question:
     if exercise.compare.by_outcome or case.raises:
         return Question(case, None, 0.0, _sizes(exercise, case.args))
     expected = exercise.reference(*_in_double(case.args))
-    rough = exercise.reference(*clone(case.args))
+    rough = exercise.reference(*case.args)
     return Question(case, expected, tolerance(expected, rough), _sizes(exercise, case.args))
 
 
@@ -113,7 +152,7 @@ def _in_double(args: tuple[Any, ...]) -> tuple[Any, ...]:
             return type(value)(widen(item) for item in value)
         return value
 
-    return tuple(widen(argument) for argument in clone(args))
+    return tuple(map(widen, args))
 
 
 def _sizes(exercise: Exercise, args: tuple[Any, ...]) -> dict[str, int]:
@@ -134,18 +173,23 @@ def _sizes(exercise: Exercise, args: tuple[Any, ...]) -> dict[str, int]:
     return sizes
 
 
-def _ask(
-    exercise: Exercise, pupil: Pupil, questions: Sequence[Question], wall: float
-) -> Iterator[Asked]:
-    """Put each question as often as its case says, and grade the replies that come."""
+def _series(exercise: Exercise, questions: Sequence[Question], wall: float = 0.0) -> Series:
+    """Each question as often as its case says."""
     asks = [
         Ask(question.case.args, "memory_mib" in question.case.context)
         for question in questions
         for _ in range(question.case.repeats)
     ]
-    replies = iter(pupil.call_each(exercise.name, asks, wall))
+    return Series(exercise.name, asks, wall or exercise.budget.wall)
+
+
+def _graded(
+    exercise: Exercise, questions: Sequence[Question], replies: Iterable[Reply]
+) -> Iterator[Asked]:
+    """The replies beside their questions, as far as they came."""
+    left = iter(replies)
     for question in questions:
-        came = list(itertools.islice(replies, question.case.repeats))
+        came = list(itertools.islice(left, question.case.repeats))
         if not came:
             return
         bad = [one for one in came if one.outcome is not Outcome.ANSWERED]

@@ -11,6 +11,7 @@ of the notebook's.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import secrets
@@ -22,7 +23,7 @@ from typing import Any, Self
 
 from grader.judge.remote_connection import Connection, Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import Process
-from grader.pupil.reply import ENDING, LEAST, Ask, Outcome, Reply
+from grader.pupil.reply import ENDING, LEAST, Ask, Outcome, Reply, Series
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError
 
@@ -87,16 +88,17 @@ class RemotePupil:
     def call(
         self, name: str, args: tuple[Any, ...], wall: float, watch_memory: bool = False
     ) -> Reply:
-        """Ask ``name`` once. Raises as ``call_each`` does."""
-        return self.call_each(name, [Ask(args, watch_memory)], wall)[0]
+        """Ask ``name`` once. Raises as ``replies`` does."""
+        return self.replies(Series(name, [Ask(args, watch_memory)], wall))[0]
 
-    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> list[Reply]:
-        """As ``Pupil.call_each``; also ends with the reply that stands for a process that was lost.
+    def replies(self, series: Series) -> list[Reply]:
+        """As ``Pupil.replies``; also ends with the reply that stands for a process that was lost.
 
         All are asked at once. Where the process ends meanwhile, those without a reply are asked again one
         at a time, so that it shows which of them it was. Raises PupilNotStarted, and ValueError where our
         own question can't be sent.
         """
+        name, asks, wall = series
         if name in self._lost:
             return [self._lost[name]]
         replies: list[Reply] = []
@@ -104,16 +106,16 @@ class RemotePupil:
         while len(replies) < len(asks):
             left = asks[len(replies) :][:at_once]
             try:
-                for reply in self._ask(name, left, max(wall - _since(started), LEAST)):
+                for _, reply in self._ask([Series(name, left, max(wall - _since(started), LEAST))]):
                     replies.append(reply)
                     if reply.outcome in ENDING:
                         return replies
+                continue
             except Interrupted as error:
                 if self._once_more():
                     continue
-                lost = Reply(
-                    Outcome.CRASHED, error=f"{error} It happened twice while this code ran."
-                )
+                words = f"{error} It happened twice while this code ran."
+                lost = Reply(Outcome.CRASHED, error=words)
             except Gone as gone:
                 if len(left) > 1 and gone.outcome is not Outcome.TIMEOUT:
                     at_once = 1
@@ -122,33 +124,43 @@ class RemotePupil:
                 lost = Reply(gone.outcome, error=str(gone), seconds=_since(started))
             except WireError as error:
                 lost = Reply(Outcome.CRASHED, error=f"What came back was no answer. {error}")
-            else:
-                continue
             self.close()
             self._lost[name] = lost
             return [*replies, lost]
         return replies
 
-    def _ask(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
-        """Send all the questions, then read the replies: all of them, or up to one that is ``ENDING``."""
+    def ahead(self, many: Sequence[Series]) -> dict[str, list[Reply]]:
+        """As ``Pupil.ahead``: whose replies all came before the process was lost, if it was."""
+        came: dict[str, list[Reply]] = {}
+        try:
+            for name, reply in self._ask(many):
+                came.setdefault(name, []).append(reply)
+        except (Gone, WireError, PupilNotStarted, ValueError):  # of whom, ``replies`` will find out
+            self.close()
+            if came:
+                came.popitem()  # the last may not be whole
+        return came
+
+    def _ask(self, many: Sequence[Series]) -> Iterator[tuple[str, Reply]]:
+        """Send all the questions, then read the replies; of each series up to one that is ``ENDING``."""
         process = self._ready()
-        asked = [
-            # an id that can't be guessed: nothing can be answered before it is asked
-            {"id": secrets.token_hex(8), "args": args, "watch_memory": watch_memory}
-            for args, watch_memory in asks
+        asked = [[_asked(ask) for ask in series.asks] for series in many]
+        calls = [
+            {"name": series.name, "wall": series.wall, "asks": asks}
+            for series, asks in zip(many, asked, strict=True)
         ]
-        warming_up = WARMING_UP if any(ask.watch_memory for ask in asks) else 0.0
-        deadline = time.monotonic() + wall + GRACE + warming_up
-        answer = process.ask(
-            {"do": "call", "name": name, "wall": wall, "asks": asked}, _until(deadline)
-        )
-        for one, ask in zip(asked, asks, strict=True):
-            if one is not asked[0]:
-                answer = process.hear(_until(deadline))
-            reply = _read_reply(answer, str(one["id"]), len(ask.args))
-            yield reply
-            if reply.outcome in ENDING:
-                return
+        question = {"do": "call", "calls": calls}
+        hear: Callable[[float], Any] = functools.partial(process.ask, question)
+        for series, asks in zip(many, asked, strict=True):
+            deadline = time.monotonic() + series.wall + GRACE
+            deadline += WARMING_UP if any(ask.watch_memory for ask in series.asks) else 0.0
+            for ask, sent in zip(series.asks, asks, strict=True):
+                answer = hear(deadline - time.monotonic())
+                hear = process.hear
+                reply = _read_reply(answer, sent["id"], len(ask.args))
+                yield series.name, reply
+                if reply.outcome in ENDING:
+                    break
 
     def _once_more(self) -> bool:
         """Whether a breakdown that isn't the notebook's doing may be forgotten: the first one only.
@@ -236,6 +248,11 @@ class ProcessPupil(RemotePupil):
         super().__init__(cells, lambda: Process(start_wall, memory_mib, folder), wall=wall)
 
 
+def _asked(ask: Ask) -> dict[str, Any]:
+    """A question with an id that can't be guessed: nothing can be answered before it is asked."""
+    return {"id": secrets.token_hex(8), "args": ask.args, "watch_memory": ask.watch_memory}
+
+
 def _read_reply(answer: Any, asked: str, arguments: int) -> Reply:
     """The reply in an answer, every field checked. Raises WireError.
 
@@ -301,7 +318,3 @@ def _demand(holds: bool, otherwise: str) -> None:
 
 def _since(started: float) -> float:
     return time.monotonic() - started
-
-
-def _until(deadline: float) -> float:
-    return deadline - time.monotonic()

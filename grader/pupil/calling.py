@@ -18,7 +18,7 @@ from grader.pupil.copies import clone, same
 from grader.pupil.frames import learners_traceback, one_line, raised_by_stub
 from grader.pupil.guards import Generators, no_new_figures, torch_settings
 from grader.pupil.memory import LargestAllocation
-from grader.pupil.reply import Ask, Outcome, Reply, one_by_one
+from grader.pupil.reply import Outcome, Reply, Series, one_by_one
 from grader.pupil.timer import Timer, TimeUp
 
 
@@ -146,8 +146,12 @@ class InProcess:
             return Reply(Outcome.NOT_ATTEMPTED, error=f"No function named {name} was found.")
         return call(function, args, wall, watch_memory)
 
-    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
+    def replies(self, series: Series) -> Iterator[Reply]:
         """Each is asked when its reply is wanted."""
         return one_by_one(
-            lambda ask, left: self.call(name, ask.args, left, ask.watch_memory), asks, wall
+            lambda ask, left: self.call(series.name, ask.args, left, ask.watch_memory), series
         )
+
+    def ahead(self, many: Sequence[Series]) -> dict[str, list[Reply]]:
+        """None: here a function is asked without delay."""
+        return {}

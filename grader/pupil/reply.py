@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 
@@ -47,6 +47,14 @@ class Ask(NamedTuple):
     watch_memory: bool = False
 
 
+class Series(NamedTuple):
+    """The questions to the function ``name``, one after the other, and the seconds for all of them."""
+
+    name: str
+    asks: Sequence[Ask]
+    wall: float
+
+
 LEAST = 0.05  # seconds that a question gets, however little is left for all
 ENDING = (Outcome.NOT_ATTEMPTED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY)
 
@@ -59,22 +67,26 @@ class Pupil(Protocol):
 
     guarded: bool
 
-    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterable[Reply]:
-        """Put questions to the function ``name``, one after the other, within ``wall`` seconds for all.
+    def replies(self, series: Series) -> Iterable[Reply]:
+        """In order, up to the first whose outcome is ``ENDING``: after that nothing is asked.
 
-        The replies in order, up to the first whose outcome is ``ENDING``: after that nothing is asked.
-        Whatever the learner's code does comes back as a Reply; args are not changed.
+        Whatever the learner's code does comes back as a Reply; its arguments are not changed.
+        """
+        ...
+
+    def ahead(self, many: Sequence[Series]) -> Mapping[str, Sequence[Reply]]:
+        """The replies to series for several functions, by name, where asking all at once saves time.
+
+        What is missing, be it all, is to be asked for with ``replies``.
         """
         ...
 
 
-def one_by_one(
-    call: Callable[[Ask, float], Reply], asks: Iterable[Ask], wall: float
-) -> Iterator[Reply]:
-    """What ``Pupil.call_each`` does, by means of ``call``: (a question, seconds for it) → its reply."""
+def one_by_one(call: Callable[[Ask, float], Reply], series: Series) -> Iterator[Reply]:
+    """What ``Pupil.replies`` does, by means of ``call``: (a question, seconds for it) → its reply."""
     started = time.perf_counter()
-    for ask in asks:
-        reply = call(ask, max(wall - (time.perf_counter() - started), LEAST))
+    for ask in series.asks:
+        reply = call(ask, max(series.wall - (time.perf_counter() - started), LEAST))
         yield reply
         if reply.outcome in ENDING:
             return

@@ -7,14 +7,15 @@ judge                                               pupil
 {"do": "place", "files": {name: bytes}}             {"placed": True}
 {"do": "run", "cells": [(number, source)], "wall"}  {"ran": [a CellRun's fields]}, up to the cell
                                                     at which the time was over
-{"do": "call", "name", "wall",                      for each, up to the first that ends it:
-"asks": [{"id", "args", "watch_memory"}]}           {"id": the same, "reply": a Reply's fields}
+{"do": "call", "calls": [{"name", "wall",           for each, up to the first that ends its call:
+"asks": [{"id", "args", "watch_memory"}]}]}         {"id": the same, "reply": a Reply's fields}
 the end of the stream                               ends
 ==================================================  =========================================
 
 Many are asked at once, since each change between the two processes costs more than a small answer. An
 answer is packed before the next question is put (the learner may use its memory again), and sent with
-the others. Where the streams come from (a pipe, a socket after a fork) is the caller's affair.
+the next that took longer, so that the judge can tell silence from work. Where the streams come from
+(a pipe, a socket after a fork) is the caller's affair.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from grader.pupil.frames import one_line
-from grader.pupil.reply import Ask, Outcome, Reply
+from grader.pupil.reply import Ask, Outcome, Reply, Series
 from grader.pupil.shell import Notebook
 from grader.pupil.wire import CAP, MIB, Closed, WireError, receive, send
 
 QUESTIONS_CAP = 16 * CAP  # the judge's own frames may carry a shipped model's weights
+LONG = 0.05  # seconds; an answer that took them is sent at once
 
 
 def serve(questions: BinaryIO, stream: BinaryIO, notebook: Notebook) -> None:
@@ -50,7 +52,8 @@ def serve(questions: BinaryIO, stream: BinaryIO, notebook: Notebook) -> None:
             _place(question["files"])
             send(answers, {"placed": True})
         else:
-            _answer(answers, question, notebook)
+            for call in question["calls"]:
+                _answer(answers, call, notebook)
 
 
 def _place(files: Mapping[str, Any]) -> None:
@@ -61,11 +64,13 @@ def _place(files: Mapping[str, Any]) -> None:
         path.write_bytes(content.tobytes())
 
 
-def _answer(answers: BinaryIO, question: dict[str, Any], notebook: Notebook) -> None:
-    asks = [Ask(one["args"], one["watch_memory"]) for one in question["asks"]]
-    replies = notebook.call_each(question["name"], asks, question["wall"])
-    for one, reply in zip(question["asks"], replies, strict=False):
+def _answer(answers: BinaryIO, call: dict[str, Any], notebook: Notebook) -> None:
+    asks = [Ask(one["args"], one["watch_memory"]) for one in call["asks"]]
+    replies = notebook.replies(Series(call["name"], asks, call["wall"]))
+    for one, reply in zip(call["asks"], replies, strict=False):
         _send_reply(answers, one["id"], reply)
+        if reply.seconds > LONG:
+            answers.flush()
 
 
 def _send_reply(answers: BinaryIO, identity: str, reply: Reply) -> None:

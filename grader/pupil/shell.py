@@ -25,7 +25,7 @@ from grader.pupil import standin
 from grader.pupil.calling import Calls
 from grader.pupil.capture import Descriptor2, Printed, captured
 from grader.pupil.frames import learners_traceback, one_line
-from grader.pupil.reply import Ask, Outcome, Reply, one_by_one
+from grader.pupil.reply import Ask, Outcome, Reply, Series, one_by_one
 from grader.pupil.runs import CellRun
 from grader.pupil.timer import Timer
 
@@ -68,7 +68,7 @@ class _Shell(InteractiveShell):
 
 
 class Notebook:
-    """The notebook side of a pupil: ``run`` its cells, then ``call_each`` of its functions.
+    """The notebook side of a pupil: ``run`` its cells, then ask for its functions' ``replies``.
 
     One in a process: it puts the stand-in for ``grader`` in place, and replaces ``input``.
     """
@@ -118,22 +118,22 @@ class Notebook:
         seconds = time.perf_counter() - started
         return CellRun(number, words, frames, printed.text(), seconds)
 
-    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
-        """Put questions to the notebook's function ``name``, as ``Pupil.call_each``."""
+    def replies(self, series: Series) -> Iterator[Reply]:
+        """As ``Pupil.replies``, from the notebook's function of that name."""
         with Calls() as calls:
 
             def call(ask: Ask, left: float) -> Reply:
-                function = self._find(name)
+                function = self._find(series.name)
                 if function is None:
                     return Reply(
-                        Outcome.NOT_ATTEMPTED, error=f"No function named {name} was found."
+                        Outcome.NOT_ATTEMPTED, error=f"No function named {series.name} was found."
                     )
                 try:
                     return calls.call(function, ask.args, left, ask.watch_memory)
                 except KeyboardInterrupt:  # nobody is at a keyboard: the learner's code raised it
                     return Reply(Outcome.CRASHED, error="KeyboardInterrupt")
 
-            yield from one_by_one(call, asks, wall)
+            yield from one_by_one(call, series)
 
     def _find(self, name: str) -> Callable[..., Any] | None:
         """The function given to ``check`` under that name, else what the notebook calls so."""

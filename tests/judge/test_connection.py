@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from grader.judge.remote import RemotePupil, _read_ran, _read_reply
 from grader.judge.remote_connection import Connection, Gone, Interrupted, Piped
 from grader.judge.sandbox_server import Timed
-from grader.pupil.reply import ENDING, Ask, Outcome, Reply
+from grader.pupil.reply import ENDING, Ask, Outcome, Reply, Series
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError, foreign, receive
 
@@ -120,7 +120,7 @@ class Scripted(Connection):
             return {
                 "ran": [fields(CellRun(number, seconds=0.1)) for number, _ in question["cells"]]
             }
-        self.asked = [one["id"] for one in question["asks"]]
+        self.asked = [one["id"] for call in question["calls"] for one in call["asks"]]
         self.sent.append(len(self.asked))
         return self.hear(wall)
 
@@ -157,8 +157,8 @@ def test_the_first_breakdown_is_forgotten_and_the_second_is_a_verdict() -> None:
     assert all(one.killed for one in made)
 
 
-def asked(*args: Any) -> list[Ask]:
-    return [Ask((one,)) for one in args]
+def series(name: str, *args: Any) -> Series:
+    return Series(name, [Ask((one,)) for one in args], 1.0)
 
 
 def values(replies: Iterable[Reply]) -> list[Any]:
@@ -179,31 +179,50 @@ def test_what_was_lost_with_the_process_is_asked_again_one_by_one() -> None:
         return made[-1]
 
     with RemotePupil([], connect) as pupil:
-        replies = pupil.call_each("a", asked(1, 2, 3, 4), 1.0)
+        replies = pupil.replies(series("a", 1, 2, 3, 4))
     assert values(replies) == [1, 2, None]
     assert [reply.error for reply in replies] == ["", "", "this"]
     assert [one.sent for one in made] == [[4], [1, 1]]
 
 
+def test_what_came_ahead_of_a_loss_is_kept_and_nothing_else() -> None:
+    script: list[Any] = [1, 2, Reply(Outcome.NOT_ATTEMPTED), 3, Gone(Outcome.CRASHED, "lost"), 4, 5]
+    with RemotePupil([], lambda: Scripted(script)) as pupil:
+        many = [series("a", 1, 2), series("b", 1), series("c", 1, 2), series("d", 1)]
+        came = pupil.ahead(many)
+        assert [name for name, replies in came.items()] == ["a", "b"]
+        assert values(came["a"]) == [1, 2]
+        assert len(came["b"]) == 1
+        assert values(pupil.replies(many[2])) == [4, 5]  # of nobody's fault until it is asked alone
+
+
+@pytest.mark.parametrize("error", [Gone(Outcome.TIMEOUT, ""), WireError(""), Interrupted("")])
+def test_where_nothing_comes_ahead_all_is_asked_in_turn(error: Exception) -> None:
+    script: list[Any] = [error, 7]
+    with RemotePupil([], lambda: Scripted(script)) as pupil:
+        assert pupil.ahead([series("a", 1), series("b", 1)]) == {}
+        assert values(pupil.replies(series("a", 1))) == [7]
+
+
 def test_silence_is_not_waited_for_twice() -> None:
     script: list[Any] = [1, Gone(Outcome.TIMEOUT, "silent")]
     with RemotePupil([], lambda: Scripted(script)) as pupil:
-        replies = pupil.call_each("a", asked(1, 2, 3), 1.0)
+        replies = pupil.replies(series("a", 1, 2, 3))
     assert [reply.outcome for reply in replies] == [Outcome.ANSWERED, Outcome.TIMEOUT]
 
 
 def test_after_a_breakdown_the_rest_is_asked_again() -> None:
     script: list[Any] = [1, Interrupted("down"), 2, 3]
     with RemotePupil([], lambda: Scripted(script)) as pupil:
-        assert values(pupil.call_each("a", asked(1, 2, 3), 1.0)) == [1, 2, 3]
+        assert values(pupil.replies(series("a", 1, 2, 3))) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("outcome", ENDING)
 def test_nothing_is_read_after_a_reply_that_ends_it(outcome: Outcome) -> None:
     script: list[Any] = [1, Reply(outcome), 5]
     with RemotePupil([], lambda: Scripted(script)) as pupil:
-        assert len(pupil.call_each("a", asked(1, 2, 3), 1.0)) == 2
-        assert values(pupil.call_each("b", asked(1), 1.0)) == [5]
+        assert len(pupil.replies(series("a", 1, 2, 3))) == 2
+        assert values(pupil.replies(series("b", 1))) == [5]
 
 
 def test_a_lost_answer_is_not_asked_again() -> None:

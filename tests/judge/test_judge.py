@@ -1,13 +1,14 @@
 """The judge on a toy exercise: every verdict, every general slip, replay, and whose fault it is."""
 
 import dataclasses
+import functools
 import math
 
 import pytest
 import torch
 
 from grader.judge.comparators import Comparator, Property
-from grader.judge.judge import judge
+from grader.judge.judge import judge, judge_all
 from grader.judge.spec import Budget, Case, Exercise, Mistake
 from grader.judge.verdict import Status, Verdict
 from grader.pupil.calling import InProcess
@@ -249,6 +250,34 @@ def test_a_guarded_case_is_put_only_to_a_pupil_in_its_own_process() -> None:
     assert len(asked) == 3 + 4
 
 
+def test_replies_that_came_ahead_are_judged_like_any() -> None:
+    class Hasty(InProcess):
+        def ahead(self, many):
+            return {one.name: list(super(Hasty, self).replies(one)) for one in many}
+
+        def replies(self, series):
+            raise AssertionError("asked again")
+
+    twin = dataclasses.replace(EXERCISE, reference=functools.wraps(scores)(lambda *x: scores(*x)))
+    twin.reference.__name__ = "twin"
+    answers = {"scores": scores, "twin": lambda x, Q, K: 2 * scores(x, Q, K)}
+    found = judge_all([(EXERCISE, 3), (twin, 4)], Hasty(answers))
+    assert [verdict.exercise for verdict in found] == ["scores", "twin"]
+    assert found[0].passed
+    assert found[1].status is Status.WRONG
+    alone = judge(twin, InProcess(answers), 4)
+    assert dataclasses.replace(found[1], seconds=0.0) == dataclasses.replace(alone, seconds=0.0)
+
+
+def test_too_few_right_replies_are_no_pass() -> None:
+    class Short(InProcess):
+        def replies(self, series):
+            return list(super().replies(series))[:-1]
+
+    verdict = judge(EXERCISE, Short({"scores": scores}))
+    assert verdict.status is Status.GRADER_ERROR
+
+
 def test_a_guarded_case_waits_until_all_others_are_right() -> None:
     drawn: list[bool] = []
 
@@ -322,8 +351,11 @@ class Hostile:
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
 
-    def call_each(self, name, asks, wall):
-        return [self.reply for _ in asks]
+    def replies(self, series):
+        return [self.reply for _ in series.asks]
+
+    def ahead(self, many):
+        return {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from grader import exercises
 from grader.judge.judge import judge
 from grader.judge.spec import Exercise
 from grader.judge.verdict import Status
-from grader.pupil.reply import Ask, Outcome, Reply
+from grader.pupil.reply import Outcome, Reply, Series
 from grader.pupil.wire import foreign, pack, unpack
 from grader.transformer import Transformer
 
@@ -54,8 +54,11 @@ class Odd:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def call_each(self, name: str, asks: Sequence[Ask], wall: float) -> Iterator[Reply]:
-        for args, _ in asks:
+    def ahead(self, many: Sequence[Series]) -> dict[str, list[Reply]]:
+        return {}
+
+    def replies(self, series: Series) -> Iterator[Reply]:
+        for args, _ in series.asks:
             first = next((a for a in args if isinstance(a, Tensor)), torch.zeros(3))
             yield Reply(Outcome.ANSWERED, unpack(pack(odd_answers(first)[self.kind])))
 

@@ -12,7 +12,7 @@ import torch
 from grader.judge import remote_process
 from grader.judge.remote import ProcessPupil, PupilNotStarted
 from grader.pupil import limits
-from grader.pupil.reply import Ask, Outcome
+from grader.pupil.reply import Ask, Outcome, Series
 from grader.pupil.wire import Foreign, pack
 from grader.transformer import Transformer
 
@@ -255,8 +255,8 @@ def dies(x):
 """
 
 
-def asked(*numbers: int) -> list[Ask]:
-    return [Ask((number,)) for number in numbers]
+def series(name: str, *numbers: int, wall: float = 20.0) -> Series:
+    return Series(name, [Ask((number,)) for number in numbers], wall)
 
 
 @pytest.fixture(scope="module")
@@ -267,31 +267,31 @@ def in_a_row() -> Iterator[ProcessPupil]:
 
 
 def test_an_answer_is_kept_before_its_memory_is_used_again(in_a_row) -> None:
-    replies = in_a_row.call_each("reuses", asked(1, 2, 3), 5.0)
+    replies = in_a_row.replies(series("reuses", 1, 2, 3))
     assert [float(reply.value.sum()) for reply in replies] == [2, 4, 6]
 
 
 def test_each_reply_tells_of_its_own_call(in_a_row) -> None:
-    replies = in_a_row.call_each("talks", asked(1, 2), 5.0)
+    replies = in_a_row.replies(series("talks", 1, 2))
     assert [reply.printed for reply in replies] == ["said 1\ndeep 1", "said 2\ndeep 2"]
-    replies = in_a_row.call_each("draws", asked(1, 2, 3, 1), 5.0)
+    replies = in_a_row.replies(series("draws", 1, 2, 3, 1))
     touched = [reply.touched_rng for reply in replies]
     assert touched == [("numpy",), ("torch",), ("numpy",), ("numpy",)]
 
 
 def test_many_large_answers_come_one_after_the_other(in_a_row) -> None:
-    replies = in_a_row.call_each("large", asked(*range(8)), 20.0)
+    replies = in_a_row.replies(series("large", *range(8)))
     assert [float(reply.value[-1]) for reply in replies] == list(range(8))
 
 
 def test_the_question_that_ends_the_process_is_found(in_a_row) -> None:
-    replies = in_a_row.call_each("dies", asked(1, 2, 3, 4), 5.0)
+    replies = in_a_row.replies(series("dies", 1, 2, 3, 4))
     assert [reply.value for reply in replies] == [1, 2, None]
     assert "exit status 5" in replies[-1].error
 
 
 def test_all_questions_share_their_seconds(in_a_row) -> None:
-    replies = in_a_row.call_each("naps", asked(1, 2, 3), 1.8)
+    replies = in_a_row.replies(series("naps", 1, 2, 3, wall=1.8))
     assert [reply.outcome for reply in replies] == [Outcome.ANSWERED, Outcome.TIMEOUT]
 
 
