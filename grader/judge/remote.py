@@ -11,6 +11,7 @@ of the notebook's.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import os
@@ -296,11 +297,13 @@ def _read_run(told: Any, number: int) -> CellRun:
 
 
 def _named(fields: Any, kind: str, shape: type[Reply] | type[CellRun]) -> dict[str, Any]:
-    """The fields of a claim, each there and no other."""
+    """The fields of a claim and no other; what has a default may be missing."""
     _demand(type(fields) is dict, f"it holds no {kind}")
     _demand(all(type(name) is str for name in fields), "a field has no name")
-    _demand(set(fields) == set(shape.__dataclass_fields__), "a field is missing")
-    named: dict[str, Any] = fields
+    known = shape.__dataclass_fields__
+    _demand(fields.keys() <= known.keys(), "a field is unknown")
+    named = {name: fields.get(name, field.default) for name, field in known.items()}
+    _demand(all(value is not dataclasses.MISSING for value in named.values()), "a field is missing")
     return named
 
 

@@ -134,6 +134,9 @@ class Server:
         return ""
 
 
+_AHEAD = 2**16  # many small answers come together
+
+
 class Timed:
     """A socket as both streams of a conversation: each read and write ends at ``deadline``.
 
@@ -142,11 +145,15 @@ class Timed:
 
     def __init__(self, conversation: socket.socket) -> None:
         self._socket = conversation
+        self._came = b""
         self.deadline = 0.0
 
     def read(self, size: int) -> bytes:
-        self._hurry()
-        return self._socket.recv(size)
+        if not self._came:
+            self._hurry()
+            self._came = self._socket.recv(_AHEAD)
+        part, self._came = self._came[:size], self._came[size:]
+        return part
 
     def write(self, data: memoryview) -> int:
         self._hurry()

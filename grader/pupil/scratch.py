@@ -76,5 +76,5 @@ def empty(folder: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="ascii") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(text)

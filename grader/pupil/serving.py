@@ -89,5 +89,8 @@ def _unsendable(reply: Reply, why: str) -> Reply:
 
 
 def _fields(reply: Reply) -> dict[str, Any]:
-    """Without ``dataclasses.asdict``, which would copy the answer."""
-    return {field.name: getattr(reply, field.name) for field in dataclasses.fields(reply)}
+    """Those that say something; without ``dataclasses.asdict``, which would copy the answer."""
+    return {n: v for n, v in vars(reply).items() if n not in _SILENT or v is not _SILENT[n]}
+
+
+_SILENT = {field.name: field.default for field in dataclasses.fields(Reply)[1:]}

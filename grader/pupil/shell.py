@@ -7,10 +7,12 @@ run a shell command. Then the notebook's functions can be called by name.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -44,6 +46,17 @@ class _Shell(InteractiveShell):
     """IPython's shell without a screen, a keyboard or a way out."""
 
     displayhook_class = Type(_Unseen)
+
+    def transform_cell(self, raw_cell: str) -> str:
+        """Several lines of plain Python stay as they are; to find that out takes IPython longer."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the cell's own come when it is compiled
+            try:
+                ast.parse(raw_cell)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return str(super().transform_cell(raw_cell))
+        lines = raw_cell.rstrip("\n") + "\n"
+        return lines if lines.count("\n") > 1 else str(super().transform_cell(raw_cell))
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Pictures are drawn by matplotlib's Agg backend, into memory: no window to open."""

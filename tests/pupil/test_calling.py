@@ -128,6 +128,24 @@ def test_global_generators_are_watched_and_restored(use, name) -> None:
     assert after == (float(torch.rand(())), float(np.random.rand()), random.random())
 
 
+def test_a_normal_that_numpy_had_kept_is_a_draw() -> None:
+    np.random.seed(2)
+    np.random.randn()  # draws two, and keeps one
+    expected = np.random.get_state(legacy=False)["gauss"]
+    assert ask(lambda: np.random.randn()).touched_rng == ("numpy",)
+    assert np.random.randn() == expected
+
+
+def test_another_kind_of_generator_in_numpy_is_watched_too() -> None:
+    usual = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(1))
+    try:
+        assert ask(lambda: None).touched_rng == ()
+        assert ask(lambda: np.random.rand()).touched_rng == ("numpy",)
+    finally:
+        np.random.set_bit_generator(usual)
+
+
 def test_a_generator_of_ones_own_is_no_global_one() -> None:
     reply = ask(lambda: torch.randn(2, generator=torch.Generator().manual_seed(0)))
     assert reply.touched_rng == ()
