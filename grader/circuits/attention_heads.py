@@ -20,7 +20,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grader.circuits.residual_stream import random_rotation
+from grader.circuits.residual_stream import rotation_in
 from grader.circuits.shapes import shaped
 
 
@@ -159,6 +159,19 @@ def random_basis(
 
     Rotation, stretch, rotation, with stretches between 1/2 and 2, so its condition is at most 4.
     """
-    left, right = (random_rotation(d_head, generator) for _ in range(2))
-    stretch = 4 ** (torch.rand(d_head, generator=generator, dtype=torch.float64) - 0.5)
-    return ((left * stretch) @ right).to(dtype)
+    return random_bases(1, d_head, generator)[0].to(dtype)
+
+
+def random_bases(count: int, d_head: int, generator: torch.Generator | None = None) -> Tensor:
+    """What as many calls of ``random_basis`` give, (count, d_head, d_head)."""
+
+    def normal() -> Tensor:
+        return torch.randn(d_head, d_head, generator=generator, dtype=torch.float64)
+
+    def uniform() -> Tensor:
+        return torch.rand(1, d_head, generator=generator, dtype=torch.float64)
+
+    drawn = [(normal(), normal(), uniform()) for _ in range(count)]
+    left, right, stretch = (torch.stack(part) for part in zip(*drawn, strict=True))
+    bases: Tensor = (rotation_in(left) * 4 ** (stretch - 0.5)) @ rotation_in(right)
+    return bases

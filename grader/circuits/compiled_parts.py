@@ -29,6 +29,7 @@ Paper: "Summarizing OV/QK Matrices", "Positional Heads"; the exercises published
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import log, sqrt
 
 import torch
@@ -68,7 +69,7 @@ class Geometry:
     frequencies: Tensor
     generator: torch.Generator
 
-    @property
+    @cached_property
     def sidelobe(self) -> float:
         """The largest |κ(δ)| over 1 ≤ δ ≤ n_ctx."""
         return float(sidelobe(self.frequencies, self.n_ctx))

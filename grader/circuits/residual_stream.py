@@ -83,14 +83,20 @@ def read_write_overlap(W_out: Tensor, W_in: Tensor) -> Tensor:
 def random_rotation(
     d_model: int, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """An orthogonal (d_model, d_model) matrix, uniformly drawn (Haar measure).
+    """An orthogonal (d_model, d_model) matrix, uniformly drawn (Haar measure)."""
+    normal = torch.randn(d_model, d_model, generator=generator, dtype=torch.float64)
+    return rotation_in(normal).to(dtype)
 
-    The Q of a Gaussian matrix, with signs such that R has a positive diagonal: without them the
-    distribution depends on how the library happens to choose signs.
+
+def rotation_in(normal: Tensor) -> Tensor:
+    """The rotation in each Gaussian matrix, uniformly drawn: (..., d_model, d_model), both.
+
+    It is Q of QR, with signs such that R has a positive diagonal: without them the distribution
+    depends on how the library happens to choose signs.
     """
-    Q, R = torch.linalg.qr(torch.randn(d_model, d_model, generator=generator, dtype=torch.float64))
-    rotation: Tensor = Q * R.diagonal().sign()
-    return rotation.to(dtype)
+    Q, R = torch.linalg.qr(normal)
+    rotation: Tensor = Q * R.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    return rotation
 
 
 def _check_orthogonal(R: Tensor) -> None:

@@ -21,6 +21,7 @@ from grader.circuits.attention_heads import (
     mixed_product,
     ov_circuit,
     qk_circuit,
+    random_bases,
     random_basis,
     tensor_product,
 )
@@ -199,6 +200,13 @@ def test_random_bases_are_safe_to_invert_and_not_orthogonal(draw: Draw, d: int) 
     S = torch.linalg.svdvals(random_basis(d, draw.generator))
     assert 0.5 - 1e-9 <= S.min() <= S.max() <= 2 + 1e-9
     assert (S - 1).abs().max() > 1e-9
+
+
+def test_bases_drawn_together_are_those_drawn_one_by_one() -> None:
+    one_by_one, together = Draw(4).generator, Draw(4).generator
+    bases = [random_basis(5, one_by_one) for _ in range(3)]
+    close(random_bases(3, 5, together), torch.stack(bases))
+    assert torch.equal(one_by_one.get_state(), together.get_state())
 
 
 def test_a_singular_basis_is_refused_by_name() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from grader.circuits import mystery as drawing
+from grader.circuits import naming
 from grader.circuits.compiled import compile_model
 from grader.circuits.compiled_heads import (
     anti_induction,
@@ -22,6 +23,7 @@ from grader.circuits.compiled_heads import (
 from grader.circuits.compiled_parts import Copy
 from grader.circuits.mystery import HEADS_A_LAYER, LEVELS, draw_mystery
 from grader.circuits.naming import LABELS, name_circuits
+from grader.transformer import Transformer
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -104,6 +106,71 @@ def test_compositions_of_each_kind_are_seen_by_taking_an_input_away() -> None:
         ("Q", (0, 0), (1, 0)),
         ("V", (0, 1), (1, 1)),
     ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_changes_are_those_of_one_input_less_of_one_head(seed: int) -> None:
+    """One pair of heads after the other, with q, k and v computed again from what is left."""
+    model = Transformer.random(
+        n_layers=3, n_heads=2, d_model=7, d_head=3, d_vocab=6, n_ctx=5,
+        generator=torch.Generator().manual_seed(seed), dtype=torch.float64,
+        pos_in_stream=seed == 1,
+    )  # fmt: skip
+    cache = model.run_with_cache(torch.tensor([[0, 1, 2, 3, 4], [5, 4, 5, 4, 0]]))[1]
+    stream, lengths = cache.stream[2], cache.head_out.norm(dim=-1)
+    changes = naming._changes(model, cache, 2)
+    for earlier, (before, writer) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)]):
+        left = stream - cache.head_out[before, :, writer]
+        for reader in range(2):
+            whole, less = (
+                (model.qk_input(x) @ model.W_Q[2, reader], model.qk_input(x) @ model.W_K[2, reader])
+                for x in (stream, left)
+            )
+            pattern = pattern_of(*whole)
+            for kind, other in (
+                ("Q", pattern_of(less[0], whole[1])),
+                ("K", pattern_of(whole[0], less[1])),
+            ):
+                moved = (pattern - other).abs().sum(dim=-1).mean() / 2
+                torch.testing.assert_close(changes[kind][earlier, reader], moved)
+            lost = pattern @ (stream - left) @ model.W_V[2, reader] @ model.W_O[2, reader]
+            against = max(lengths[2, :, reader].mean(), lengths.mean() / 2)
+            torch.testing.assert_close(
+                changes["V"][earlier, reader], lost.norm(dim=-1).mean() / against
+            )
+
+
+def pattern_of(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, -torch.inf).softmax(dim=-1)
+
+
+@pytest.mark.parametrize(("d_vocab", "n_ctx"), [(14, 24), (18, 24), (16, 32), (5, 12), (6, 7)])
+def test_in_the_crowd_every_destination_follows_on_every_token(d_vocab: int, n_ctx: int) -> None:
+    crowd, first = naming._crowd(d_vocab, n_ctx)
+    seen = {
+        (source, int(text[dst]))
+        for text in crowd
+        for dst in range(first, n_ctx)
+        for source in text[:dst].tolist()
+    }
+    assert crowd.shape[1] == n_ctx
+    assert len(seen) == d_vocab**2
+
+
+def test_where_tokens_outnumber_positions_every_token_is_still_a_destination() -> None:
+    crowd, first = naming._crowd(9, 4)
+    assert set(crowd[:, first:].flatten().tolist()) == set(range(9))
+
+
+def test_dead_heads_and_no_heads_answer_nothing() -> None:
+    model = compile_model([[dead(), dead()]], d_vocab=14, n_ctx=24, seed=1).model
+    silent = {"heads": {(0, 0): "none", (0, 1): "none"}, "skip_trigrams": [], "compositions": []}
+    assert name_circuits(model) == silent
+    heads = ("W_Q", "W_K", "W_V", "W_O")
+    without = model.with_weights(**{name: getattr(model, name)[:0] for name in heads})
+    assert name_circuits(without) == silent | {"heads": {}}
 
 
 def test_the_bug_is_part_of_the_truth() -> None:

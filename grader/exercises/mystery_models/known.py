@@ -11,6 +11,8 @@ import functools
 from collections import OrderedDict
 from typing import Any
 
+import torch
+
 from grader.circuits import naming
 from grader.circuits.mystery import Mystery
 from grader.transformer import Transformer
@@ -39,5 +41,6 @@ def known_truth(model: Transformer) -> dict[str, Any]:
 
 
 def _mark(model: Transformer) -> tuple[float, ...]:
-    """Sums of absolute weights: equal for equal weights, and for no two models that were drawn."""
-    return tuple(round(float(w.detach().double().abs().sum()), 6) for w in model.weights().values())
+    """Sums of weights: equal for equal weights, and for no two models that were drawn."""
+    sums = (w.detach().sum(dtype=torch.float64) for w in model.weights().values())
+    return tuple(round(float(total), 6) for total in sums)
