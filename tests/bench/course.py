@@ -1,15 +1,18 @@
-"""The whole course: its solved notebooks run one after another, and what it takes on a disk."""
+"""The whole course: its solved notebooks run, and what it takes on a disk."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -24,6 +27,7 @@ from tests.bench.rows import Row, seconds
 
 MIB = 2**20
 EVERY = 0.25  # seconds between two looks at the memory
+AT_A_TIME = 2  # notebooks: one a core of the machine that the bar is for
 
 
 def rows() -> Iterator[Row]:
@@ -32,21 +36,27 @@ def rows() -> Iterator[Row]:
 
 
 def notebooks() -> Iterator[Row]:
-    """Each solved notebook in a clean kernel, top to bottom, in a copy."""
-    took: dict[str, float] = {}
-    peaks: dict[str, float] = {}
+    """Each solved notebook in a clean kernel, top to bottom, in a copy; two at a time."""
     with tempfile.TemporaryDirectory() as home:
         copied = Path(shutil.copytree(resources.solutions_dir(), Path(home) / "solutions"))
-        for name in exercises.NOTEBOOKS:
-            took[name], peaks[name] = execute(copied / name / f"{name}.ipynb", Path(home))
-    heaviest = max(peaks, key=peaks.__getitem__)
-    yield Row("all solution notebooks, executed", (sum(took.values()),), "s", at_most=360.0)
+        paths = [copied / name / f"{name}.ipynb" for name in exercises.NOTEBOOKS]
+        # Processes, as each watches the memory of all that it starts; and anew, since torch has threads.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(AT_A_TIME, context) as pool:
+            started = time.perf_counter()
+            ran = list(pool.map(execute, paths, [Path(home)] * len(paths)))
+            whole = time.perf_counter() - started
+    heaviest, peak = max(zip(exercises.NOTEBOOKS, ran, strict=True), key=lambda one: one[1][1])
     yield Row(
-        "their kernel's largest memory, with all it started", (peaks[heaviest],), "MiB",
+        "all solution notebooks, executed", (whole,), "s",
+        at_most=360.0, note=f"{AT_A_TIME} at a time",
+    )  # fmt: skip
+    yield Row(
+        "their kernel's largest memory, with all it started", (peak[1],), "MiB",
         at_most=2048.0, note=heaviest,
     )  # fmt: skip
-    for name, spent in took.items():
-        yield Row(f"notebook {name}", (spent,), "s", note=f"{peaks[name]:.0f} MiB")
+    for name, (spent, mib) in zip(exercises.NOTEBOOKS, ran, strict=True):
+        yield Row(f"notebook {name}", (spent,), "s", note=f"{mib:.0f} MiB")
 
 
 def execute(path: Path, home: Path) -> tuple[float, float]:

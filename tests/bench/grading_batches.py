@@ -46,13 +46,18 @@ class Ran:
     peak_mib: float
 
 
-def hand_in(folder: Path, count: int, notebook: str = forms.NOTEBOOK) -> Path:
-    """So many notebooks, no two the same; in those of odd number the answers of ``WRONG``."""
+def hand_in(
+    folder: Path, count: int, notebook: str = forms.NOTEBOOK, *, answers: int | None = None
+) -> Path:
+    """So many notebooks, no two the same; in those of odd number the answers of ``WRONG``.
+
+    answers: to how many of the exercises, the first ones; else to all
+    """
     folder.mkdir(parents=True)
     for number in range(count):
         wrong = number % 2 == 1 and notebook == forms.NOTEBOOK
         file = folder / f"learner {number:05}.ipynb"
-        file.write_bytes(forms.ours(number, wrong, notebook))
+        file.write_bytes(forms.ours(number, wrong, notebook, answers))
     return folder
 
 

@@ -13,7 +13,7 @@ from grader.classroom.grading import batch
 from tests.bench import grading_batches as batches
 from tests.bench.rows import Row, alternate
 
-SUBMISSIONS, ROUNDS = 30, 2
+SUBMISSIONS, ROUNDS = 20, 2
 
 
 def rows(place: Path) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -110,11 +111,12 @@ def run(command: Sequence[str | Path], folder: Path) -> None:
 
 
 class Kernels:
-    """``with Kernels() as kernels:`` and then ``kernels.peak``: MiB that a kernel below this process had
-    to itself at most. Looks ten times a second."""
+    """``with Kernels(PROGRAM) as kernels:`` and then ``kernels.peak``: MiB that a kernel which the program
+    started below this process had to itself at most. Looks ten times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
         self.peak = 0.0
+        self._program = str(peers.program(program))
         self._over = threading.Event()
         self._looking = threading.Thread(target=self._look, daemon=True)
 
@@ -128,9 +130,12 @@ class Kernels:
 
     def _look(self) -> None:
         while not self._over.wait(0.1):
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    if any("ipykernel" in part for part in process.cmdline()):
-                        self.peak = max(self.peak, process.memory_full_info().uss / MIB)
-                except psutil.Error:  # it has just ended
-                    continue
+            for command in psutil.Process().children():
+                with contextlib.suppress(psutil.Error):  # one has just ended
+                    if self._program in command.cmdline():
+                        self._look_below(command)
+
+    def _look_below(self, command: psutil.Process) -> None:
+        for process in command.children(recursive=True):
+            if any("ipykernel" in part for part in process.cmdline()):
+                self.peak = max(self.peak, process.memory_full_info().uss / MIB)

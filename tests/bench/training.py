@@ -26,7 +26,7 @@ from tests.bench.rows import Row
 SEEDS = range(10)
 ONE_LAYER_SEEDS = range(3)
 STEPS = 400
-COMPARED = 240  # steps beside the peers: the change comes before the 150th
+COMPARED = 180  # steps, where the change is what matters: it comes before the 150th
 TOKENS = 32 * 49  # a step
 PATIENCE = 60.0  # seconds until the change, at most
 PEERS = {"plain": "a plain nanoGPT-style loop", "lens": "a plain TransformerLens loop"}
@@ -89,7 +89,8 @@ def rows() -> Iterator[Row]:
             return Run(**json.loads(told))
 
         runs = compared(ours, Path(name))
-        lives = [ours(seed, STEPS, shown=True) for seed in SEEDS]
+        whole = ours(SEEDS[0], STEPS, shown=True)
+        lives = [whole, *(ours(seed, COMPARED, shown=True) for seed in SEEDS[1:])]
         singles = [ours(seed, STEPS, layers=1) for seed in ONE_LAYER_SEEDS]
     yield from live_rows(lives, singles)
     for peer, package in PEERS.items():
@@ -113,8 +114,7 @@ def live_rows(lives: Sequence[Run], singles: Sequence[Run]) -> Iterator[Row]:
         f"seeds of {len(singles)} that reach it with one layer", (len(changes(singles)),), "seeds",
         at_most=0, note="in as many steps",
     )  # fmt: skip
-    whole = tuple(run.times[-1] for run in lives)
-    yield Row(f"live training in notebook 05, all {STEPS} steps", whole, "s")
+    yield Row(f"live training in notebook 05, all {STEPS} steps", (lives[0].times[-1],), "s")
 
 
 def peer_rows(ours: Sequence[Run], theirs: Sequence[Run], package: str) -> Iterator[Row]:
