@@ -21,7 +21,7 @@ from grader.lab import class_settings
 from grader.lab.mystery import class_file, class_folder
 
 
-def drawn(folder: ClassFolder, learner: str) -> list[Mystery]:
+def drawn(folder: ClassFolder, learner: str) -> tuple[Mystery, ...]:
     """A learner's three models, simplest first, each with its truth. Raises SecretUnusable."""
     return own.own_models(class_secret(folder.secret, make=False).own_models(learner))
 

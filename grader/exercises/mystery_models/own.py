@@ -7,6 +7,7 @@ learner's seed with ``seeded``.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ def seeded(seed: int) -> Iterator[None]:
         _SET.reset(token)
 
 
-def own_models(seed: int) -> list[Mystery]:
-    """One of each level, simplest first."""
-    return [draw_mystery(seed, level) for level in LEVELS]
+@functools.lru_cache(maxsize=4)
+def own_models(seed: int) -> tuple[Mystery, ...]:
+    """One of each level, simplest first. Kept: a learner checks again and again, and they stay the same."""
+    return tuple(draw_mystery(seed, level) for level in LEVELS)
