@@ -96,7 +96,9 @@ def _pose(exercise: Exercise, seed: int, guarded: bool) -> Posed | Verdict:
 def _settle(posed: Posed, pupil: Pupil, came: Sequence[Reply] | None) -> Verdict:
     """Ask, grade and say. came: the replies, where they are there already."""
     exercise, questions = posed.exercise, posed.questions
-    started = time.perf_counter() - posed.seconds - sum(reply.seconds for reply in came or ())
+    # What a notebook says of its own seconds may be any number.
+    took = min(sum(reply.seconds for reply in came or ()), exercise.budget.wall)
+    started = time.perf_counter() - posed.seconds - took
     try:
         replies = pupil.replies(_series(exercise, questions)) if came is None else came
         asked = list(_graded(exercise, questions, replies))

@@ -136,10 +136,13 @@ class RemotePupil:
         try:
             for name, reply in self._ask(many):
                 came.setdefault(name, []).append(reply)
-        except (Gone, WireError, PupilNotStarted, ValueError):  # of whom, ``replies`` will find out
+        except (Gone, WireError, PupilNotStarted, ValueError) as error:
             self.close()
-            if came:
-                came.popitem()  # the last may not be whole
+            awaited = next(one for one in many if not _whole(one, came.get(one.name, ())))
+            came.pop(awaited.name, None)
+            # Silence needn't be waited for twice; all else ``replies`` will find out, asking anew.
+            if isinstance(error, Gone) and error.outcome is Outcome.TIMEOUT:
+                self._lost[awaited.name] = Reply(Outcome.TIMEOUT, error=str(error))
         return came
 
     def _ask(self, many: Sequence[Series]) -> Iterator[tuple[str, Reply]]:
@@ -247,6 +250,10 @@ class ProcessPupil(RemotePupil):
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(cells, lambda: Process(start_wall, memory_mib, folder), wall=wall)
+
+
+def _whole(series: Series, replies: Sequence[Reply]) -> bool:
+    return len(replies) == len(series.asks) or (bool(replies) and replies[-1].outcome in ENDING)
 
 
 def _asked(ask: Ask) -> dict[str, Any]:

@@ -57,8 +57,8 @@ class Descriptor2:
     def __enter__(self) -> Descriptor2:
         self._original: int | None = None
         with contextlib.suppress(OSError):  # a process without stderr has nothing to protect
-            self._original = os.dup(2)
             self._file = _scratch()
+            self._original = os.dup(2)
             os.dup2(self._file.fileno(), 2)
         return self
 

@@ -14,8 +14,8 @@ the end of the stream                               ends
 
 Many are asked at once, since each change between the two processes costs more than a small answer. An
 answer is packed before the next question is put (the learner may use its memory again), and sent with
-the next that took longer, so that the judge can tell silence from work. Where the streams come from
-(a pipe, a socket after a fork) is the caller's affair.
+the others of its call, or with the next that took longer: so the judge can tell silence from work, and
+whose it is. Where the streams come from (a pipe, a socket after a fork) is the caller's affair.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def serve(questions: BinaryIO, stream: BinaryIO, notebook: Notebook) -> None:
         else:
             for call in question["calls"]:
                 _answer(answers, call, notebook)
+                answers.flush()
 
 
 def _place(files: Mapping[str, Any]) -> None:

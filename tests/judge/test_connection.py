@@ -196,12 +196,21 @@ def test_what_came_ahead_of_a_loss_is_kept_and_nothing_else() -> None:
         assert values(pupil.replies(many[2])) == [4, 5]  # of nobody's fault until it is asked alone
 
 
-@pytest.mark.parametrize("error", [Gone(Outcome.TIMEOUT, ""), WireError(""), Interrupted("")])
+@pytest.mark.parametrize("error", [Gone(Outcome.CRASHED, ""), WireError(""), Interrupted("")])
 def test_where_nothing_comes_ahead_all_is_asked_in_turn(error: Exception) -> None:
     script: list[Any] = [error, 7]
     with RemotePupil([], lambda: Scripted(script)) as pupil:
         assert pupil.ahead([series("a", 1), series("b", 1)]) == {}
         assert values(pupil.replies(series("a", 1))) == [7]
+
+
+def test_silence_ahead_is_the_awaited_functions_and_not_waited_for_again() -> None:
+    script: list[Any] = [1, Gone(Outcome.TIMEOUT, "silent"), 2]
+    with RemotePupil([], lambda: Scripted(script)) as pupil:
+        many = [series("a", 1), series("b", 1), series("c", 1)]
+        assert list(pupil.ahead(many)) == ["a"]
+        assert [reply.outcome for reply in pupil.replies(many[1])] == [Outcome.TIMEOUT]
+        assert values(pupil.replies(many[2])) == [2]
 
 
 def test_silence_is_not_waited_for_twice() -> None:

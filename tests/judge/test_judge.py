@@ -269,6 +269,18 @@ def test_replies_that_came_ahead_are_judged_like_any() -> None:
     assert dataclasses.replace(found[1], seconds=0.0) == dataclasses.replace(alone, seconds=0.0)
 
 
+def test_what_a_notebook_says_of_its_seconds_is_no_figure_of_ours() -> None:
+    class Boasting(InProcess):
+        def ahead(self, many):
+            return {
+                one.name: [dataclasses.replace(r, seconds=1e308) for r in self.replies(one)]
+                for one in many
+            }
+
+    verdicts = judge_all([(EXERCISE, 3), (EXERCISE, 4)], Boasting({"scores": scores}))
+    assert all(verdict.seconds <= EXERCISE.budget.wall + 60 for verdict in verdicts)
+
+
 def test_too_few_right_replies_are_no_pass() -> None:
     class Short(InProcess):
         def replies(self, series):

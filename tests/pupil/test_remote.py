@@ -48,6 +48,8 @@ def double(x):
 points = check(double)
 double = "overwritten by its own result"
 """,
+    "6 * 7",
+    "assert _ == 42 and 42 in Out.values()",
     "def by_name(a, b): return {(0, 1): [a, b], 'v': value, 'b': beside.answer}",
     "def stub(x):\n    raise NotImplementedError",
     "def changes(x):\n    x[0] = 5\n    torch.rand(1)\n    return x",
@@ -83,7 +85,7 @@ def run_of(pupil, start: str):
     "start",
     ["from grader import check", "from grader.transformer", "from grader.lab",
      "from grader.models.recipes", "exit()", "%matplotlib", "%%bash", "files = !",
-     "import asyncio", "print(", "os.write", "open(", "import time", "\ndef double"],
+     "import asyncio", "print(", "os.write", "open(", "import time", "\ndef double", "assert _"],
 )  # fmt: skip
 def test_cells_that_run_through(pupil, start) -> None:
     assert run_of(pupil, start).error == ""
