@@ -151,9 +151,17 @@ def test_what_the_table_allows_is_let_through(file: str, source: str) -> None:
     assert not breaches(PACKAGE / file, source)
 
 
-def test_importing_grader_does_not_import_torch() -> None:
-    program = "import sys, grader; print(sorted({'torch', 'numpy', 'IPython'} & set(sys.modules)))"
+def heavy_after(imports: str) -> set[str]:
+    program = f"import sys, {imports}; print(*{{'torch', 'numpy', 'IPython'}} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.strip() == "[]"
+    return set(done.stdout.split())
+
+
+def test_importing_grader_does_not_import_torch() -> None:
+    assert not heavy_after("grader")
+
+
+def test_grading_imports_torch_only_once_the_sandbox_is_starting() -> None:
+    assert "torch" not in heavy_after("grader.classroom.grading.command, grader.judge.sandbox")

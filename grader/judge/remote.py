@@ -22,7 +22,8 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self
 
-from grader.judge.remote_connection import Connection, Gone, Interrupted, PupilNotStarted
+from grader.judge.remote_connection import Connection
+from grader.judge.remote_failures import Gone, Interrupted, PupilNotStarted
 from grader.judge.remote_process import Process
 from grader.pupil.reply import ENDING, LEAST, Ask, Outcome, Reply, Series
 from grader.pupil.runs import CellRun

@@ -11,28 +11,12 @@ import queue
 import threading
 from typing import Any, BinaryIO
 
+from grader.judge.remote_failures import TO_DIE, Gone, Interrupted, PupilNotStarted
 from grader.pupil.reply import Outcome
 from grader.pupil.wire import CAP, Closed, WireError, pack, receive, write
 
 QUESTIONS_CAP = 16 * CAP
 SLOWEST_TRANSFER = 20 * 2**20  # bytes a second, for the deadline of a large question
-TO_DIE = 10.0
-
-
-class PupilNotStarted(RuntimeError):
-    """The process for the notebook could not be started: the grader's fault, nobody's zero."""
-
-
-class Interrupted(PupilNotStarted):
-    """What stands between the judge and the process broke down while it ran: to be tried again."""
-
-
-class Gone(Exception):
-    """No answer came, and none will: the process ended or was killed for its silence."""
-
-    def __init__(self, outcome: Outcome, message: str) -> None:
-        super().__init__(message)
-        self.outcome = outcome
 
 
 class Connection(abc.ABC):

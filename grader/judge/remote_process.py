@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 import grader
-from grader.judge.remote_connection import TO_DIE, Gone, Piped, PupilNotStarted
+from grader.judge.remote_connection import Piped
+from grader.judge.remote_failures import (
+    TO_DIE,
+    Gone,
+    PupilNotStarted,
+    how_it_ended,
+    last_words,
+)
 from grader.pupil.reply import Outcome
 
 
@@ -66,23 +73,6 @@ class Process(Piped):
         self._scratch.cleanup()
 
 
-def how_it_ended(status: int, said: str = "") -> Gone:
-    """What a process's end says about its notebook; status: as subprocess counts (-9 is SIGKILL)."""
-    if os.name == "posix" and status == -signal.SIGKILL:
-        return Gone(
-            Outcome.OUT_OF_MEMORY, "The system killed the process, as it does when memory runs out."
-        )
-    if os.name == "posix" and status == -signal.SIGXCPU:
-        return Gone(Outcome.TIMEOUT, "The process used up the processor time allowed.")
-    how = _signal_name(-status) if status < 0 else f"exit status {status}"
-    return Gone(Outcome.CRASHED, f"The process ended while your code ran ({how}).{said}")
-
-
-def last_words(stderr: bytes) -> str:
-    lines = stderr.decode("utf-8", "replace").strip().splitlines()
-    return f" Its last words: {lines[-1][:300]}" if lines else ""
-
-
 def _spawn(
     complaints: IO[bytes],
     scratch: str,
@@ -112,10 +102,3 @@ def _spawn(
         env=environment,
         start_new_session=True,  # so that Ctrl-C reaches the judge alone; Windows ignores it
     )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

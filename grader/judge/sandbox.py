@@ -10,12 +10,16 @@ none          a process like any other, as you: for one's own class at one's own
 
 Less than was asked for is refused before any stranger's code runs. The process that judges never
 forks; threads of it may hold one pupil each.
+
+The judge's side imports torch, which takes as long as the server to warm up; so it is imported in
+functions, once the server is started, and both happen at the same time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import importlib
 import os
 import queue
 import shutil
@@ -24,21 +28,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Self
 
 from grader.judge import sandbox_world
 from grader.judge.layers import Layers
-from grader.judge.remote import ProcessPupil, PupilNotStarted, RemotePupil
-from grader.judge.remote_connection import Connection, Gone, Interrupted
+from grader.judge.remote_failures import Interrupted, PupilNotStarted
 from grader.judge.sandbox_server import Server, ServerFailed
 from grader.pupil.confinement import Request
-from grader.pupil.wire import WireError
+
+if TYPE_CHECKING:
+    from grader.judge.remote import RemotePupil
+    from grader.judge.remote_connection import Connection
 
 MEMORY_MIB = 4096
 LEAST_MEMORY_MIB = 512
-_PLACING = 30.0
 
 
 class Isolation(enum.StrEnum):
@@ -122,6 +125,9 @@ class Sandbox:
         files: what the notebook may read beside it, by relative path
         Raises PupilNotStarted where we broke down, ValueError for a path that leads elsewhere.
         """
+        from grader.judge.remote import ProcessPupil, RemotePupil
+        from grader.judge.sandbox_child import with_files
+
         beside = {_inside(name): content for name, content in (files or {}).items()}
         if self._isolation is Isolation.NONE:
             with (
@@ -133,7 +139,7 @@ class Sandbox:
 
         def connect() -> Connection:
             child = self._open(min(memory_mib, _share_of_memory(self._jobs)), _cpu_seconds(wall))
-            return _with_files(child, beside)
+            return with_files(child, beside)
 
         with RemotePupil(cells, connect, wall=wall) as pupil:
             yield pupil
@@ -143,10 +149,12 @@ class Sandbox:
         broken: Interrupted | None = None
         for _ in range(2):
             server = self._running()
+            from grader.judge.sandbox_child import open_child
+
             place = self._places.get()
             request = Request(place, memory_mib, cpu_seconds)
             try:
-                return server.open(request, _giving_back(self._places, place))
+                return open_child(server, request, _giving_back(self._places, place))
             except Interrupted as error:
                 broken = error
                 server.close()
@@ -166,12 +174,15 @@ class Sandbox:
             return self._server
 
     def _start(self, module: str) -> Server:
-        """``module`` running where notebooks will. Raises ServerFailed."""
+        """``module`` ready where notebooks will run. Raises ServerFailed."""
         full = self._isolation is Isolation.FULL
         scratch = sandbox_world.SCRATCH if full else self._common_scratch()
-        return sandbox_world.start(
+        server = sandbox_world.start(
             module, self._layers, full=full, jobs=self._jobs, scratch=scratch
         )
+        importlib.import_module("grader.judge.sandbox_child")  # takes about as long
+        server.wait_until_ready()
+        return server
 
     def _common_scratch(self) -> str:
         scratch = tempfile.mkdtemp(prefix="grader-sandbox-")
@@ -196,24 +207,6 @@ def trial(isolation: Isolation, _layers: Layers | None = None) -> str:
 
 def _giving_back(places: queue.SimpleQueue[int], place: int) -> Callable[[], None]:
     return lambda: places.put(place)
-
-
-def _with_files(child: Connection, files: Mapping[str, bytes]) -> Connection:
-    """Put the files beside the notebook before any of its code runs. Raises PupilNotStarted."""
-    if not files:
-        return child
-    content = {name: np.frombuffer(data, dtype=np.uint8) for name, data in files.items()}
-    try:
-        child.ask({"do": "place", "files": content}, _PLACING)
-    except Interrupted:
-        child.kill()
-        raise
-    except (Gone, WireError, ValueError) as error:
-        child.kill()
-        raise PupilNotStarted(
-            f"The files beside the notebook could not be placed. {error}"
-        ) from None
-    return child
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ MOST_THREADS = 256
 
 
 def start(module: str, offered: Layers, *, full: bool, jobs: int, scratch: str) -> Server:
-    """``module`` running where notebooks will. Raises ServerFailed.
+    """``module`` started where notebooks will run, and getting ready. Raises ServerFailed.
 
     scratch: the folder for what notebooks write, as they see it
     """

@@ -15,7 +15,7 @@ from grader import exercises, resources
 from grader.classroom import submission
 from grader.classroom.checking import NotebookUnreadable, check_notebook
 from grader.judge.remote import ProcessPupil
-from grader.judge.remote_process import PupilNotStarted
+from grader.judge.remote_failures import PupilNotStarted
 from grader.judge.verdict import Status
 
 SCORES = "def scaled_scores(q, k):\n    return q @ k.T / q.shape[-1] ** 0.5"

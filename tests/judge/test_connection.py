@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.judge.remote import RemotePupil, _read_ran, _read_reply
-from grader.judge.remote_connection import Connection, Gone, Interrupted, Piped
-from grader.judge.sandbox_server import Timed
+from grader.judge.remote_connection import Connection, Piped
+from grader.judge.remote_failures import Gone, Interrupted
+from grader.judge.sandbox_child import Timed
 from grader.pupil.reply import ENDING, Ask, Outcome, Reply, Series
 from grader.pupil.runs import CellRun
 from grader.pupil.wire import WireError, foreign, receive

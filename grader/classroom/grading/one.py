@@ -1,6 +1,7 @@
 """Grade one submission in a sandbox; the same here and on a cluster's worker.
 
-All that is needed travels in a `Job`, all that came of it in an `Outcome`; both hold plain data.
+All that is needed travels in a `Job`, all that came of it in an `Outcome`; both hold plain data. What
+judges is imported in functions: it needs torch, which those who only read outcomes can do without.
 """
 
 from __future__ import annotations
@@ -10,21 +11,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grader
 from grader import exercises
 from grader.classroom import submission
-from grader.classroom.checking import (
-    NotebookPupil,
-    NotebookResult,
-    judge_notebook,
-    memory_for,
-)
-from grader.exercises.mystery_models import own
-from grader.judge.saying import grader_error
 from grader.judge.verdict import Status, Verdict
 from grader.pupil.runs import CellRun
+
+if TYPE_CHECKING:
+    from grader.classroom.checking import NotebookPupil, NotebookResult
 
 CELLS_WALL = 300.0
 
@@ -134,6 +130,9 @@ def grade_one(
 
     seed_of: by an exercise's name; own_seed: of the learner's own mystery models
     """
+    from grader.classroom.checking import judge_notebook, memory_for
+    from grader.exercises.mystery_models import own
+
     asked = [e for e in exercises.of_notebook(read.notebook) if only in ("", e.name)]
     pupil = sandbox.pupil(read.cells, wall=wall, memory_mib=memory_for(asked), files=files or {})
     with own.seeded(own_seed):
@@ -172,6 +171,8 @@ def run(job: Job, sandbox: Opener, isolation: str, *, only: str = "") -> Outcome
 
 def failed(job: Job, error: BaseException, isolation: str) -> Outcome:
     """The grader's own fault, for every exercise of the notebook."""
+    from grader.judge.saying import grader_error
+
     fault = error if isinstance(error, Exception) else RuntimeError(repr(error))
     return Outcome(
         notebook=job.assignment,

@@ -10,7 +10,7 @@ from class_desk import ASSIGNMENT, CHECKED, DAMAGES, RIGHT, WRONG, Desk, check_c
 from nbformat.v4 import new_code_cell, new_output
 
 from grader import exercises
-from grader.classroom.grading import one as grading_one
+from grader.classroom import checking
 from grader.judge.saying import grader_error
 
 MOST = float(exercises.registry()["virtual_weights"].points)
@@ -121,7 +121,7 @@ def test_a_failing_grader_costs_nothing_and_is_asked_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.hand_in("unlucky", {"virtual_weights": RIGHT})
-    true = grading_one.judge_notebook
+    true = checking.judge_notebook
 
     def failing(read: Any, pupil: Any, asked: Any, seed_of: Any) -> Any:
         import dataclasses
@@ -136,7 +136,7 @@ def test_a_failing_grader_costs_nothing_and_is_asked_again(
         return dataclasses.replace(result, verdicts=broken)
 
     with monkeypatch.context() as patch:
-        patch.setattr(grading_one, "judge_notebook", failing)
+        patch.setattr(checking, "judge_notebook", failing)
         done = desk.autograde()
     assert not done.all_well
     assert desk.grades("unlucky")[CHECKED] == (None, True)
