@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import os
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,15 @@ START = """
 from grader.classroom.grading import batch, command
 with batch.Sandbox(batch.Isolation.FULL, jobs=batch.processors()):
     pass
+"""
+# Linux counts among a process's peak what the one that started it has. So a small one starts it.
+BETWEEN = """
+import os, subprocess, sys, time
+began = time.perf_counter()
+running = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(running.pid, 0)
+print(time.perf_counter() - began, used.ru_maxrss / 1024)
+sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
@@ -73,25 +81,18 @@ def start() -> Ran:
 
 def process(arguments: list[str]) -> Ran:
     """Run it to its end. Raises GradedWrongly where it fails."""
-    with tempfile.TemporaryFile() as said:
-        started = time.perf_counter()
-        running = subprocess.Popen(
-            arguments,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", BETWEEN, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise GradedWrongly(
+            f"{arguments[1:4]} ended with {done.returncode}:\n{done.stderr[-3000:]}"
         )
-        _, status, used = os.wait4(running.pid, 0)
-        took = time.perf_counter() - started
-        running.returncode = os.waitstatus_to_exitcode(status)
-        if running.returncode:
-            said.seek(0)
-            words = said.read().decode(errors="replace")
-            raise GradedWrongly(
-                f"{arguments[1:4]} ended with {running.returncode}:\n{words[-3000:]}"
-            )
-    return Ran(took, used.ru_maxrss / 1024)
+    return Ran(*map(float, done.stdout.split()))
 
 
 def points(out: Path) -> dict[str, float]:

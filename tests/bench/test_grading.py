@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from grader.classroom import submission
-from tests.bench import grading, grading_kills
+from tests.bench import grading, grading_batches, grading_kills
 from tests.bench import grading_forms as forms
 
 
@@ -92,3 +93,16 @@ def test_nbgraders_start_is_taken_off_the_batch_beside_our_warm_server() -> None
     assert warm.runs == (0.05,) * 4
     whole = rows["seconds a submission, batch of 20, whole command, beside nbgrader"]
     assert whole.peer_runs == pytest.approx(((7 + 19 * 5) / 20,))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bench counts as Linux does")
+def test_the_peak_of_a_process_is_not_that_of_the_bench() -> None:
+    held = b"x" * (400 * grading_batches.MIB)
+    assert 1 < grading_batches.process([sys.executable, "-S", "-c", "pass"]).peak_mib < 100
+    more = f"held = b'x' * {len(held)}"
+    assert grading_batches.process([sys.executable, "-S", "-c", more]).peak_mib > 400
+
+
+def test_a_process_that_fails_is_not_measured() -> None:
+    with pytest.raises(grading_batches.GradedWrongly, match="ended with 3"):
+        grading_batches.process([sys.executable, "-S", "-c", "raise SystemExit(3)"])
