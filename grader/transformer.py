@@ -284,7 +284,9 @@ class Transformer:
             q / self.d_head**0.5, k.mT, out=out("scores")
         )  # (..., head, dst, src)
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
-        masked = torch.where(future, -torch.inf, scores)
+        # The masked scores lie where the pattern will: softmax is done with a row before it writes it.
+        never = scores.new_full((), -torch.inf)
+        masked = torch.where(future, never, scores, out=out("pattern"))
         pattern = torch.softmax(masked, dim=-1, out=out("pattern"))
         z = torch.matmul(pattern, v, out=out("z"))
         return {"scores": scores, "pattern": pattern, "q": q, "k": k, "v": v, "z": z}
