@@ -109,8 +109,8 @@ def measure(course: Course, assigned: Assigned, place: Path) -> dict[str, tuple[
     with batches.Warm(processors()) as warm:
 
         def warmed(handed_in: Path) -> float:
-            """The server idles while the others work, and the system may take its memory meanwhile."""
-            warm.grade(one, processors())
+            """While the others work, the server idles, and nothing of it stays in the processor's caches."""
+            warm.grade(handed_in, processors())
             return warm.grade(handed_in, processors())
 
         contestants: dict[str, Callable[[], float]] = {
