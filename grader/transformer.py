@@ -18,6 +18,7 @@ arithmetic needs that.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -232,7 +234,11 @@ class Transformer:
             stream.append(x)
             layers.append(kept)
         parts = room or {name: torch.stack([kept[name] for kept in layers]) for name in layers[0]}
-        return x @ self.W_U, Cache(stream=torch.stack(stream), **parts)
+        logits = None
+        if torch.is_inference_mode_enabled():
+            logits = _new((*x.shape[:-1], self.d_vocab), x)
+        logits = torch.matmul(x, self.W_U, out=logits)
+        return logits, Cache(stream=torch.stack(stream), **parts)
 
     def _room(self, x: Tensor) -> dict[str, Tensor]:
         """Where a run in inference mode writes what it computes, all layers together; else nothing.
@@ -245,7 +251,7 @@ class Transformer:
         pos = x.shape[-2]
         last = {"scores": pos, "pattern": pos, "head_out": self.d_model}
         before = (self.n_layers, *x.shape[:-2], self.n_heads, pos)
-        return {name: x.new_empty((*before, last.get(name, self.d_head))) for name in _CACHED}
+        return {name: _new((*before, last.get(name, self.d_head)), x) for name in _CACHED}
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (..., pos) → the stream before layer 0, (..., pos, d_model)."""
@@ -336,5 +342,18 @@ def _by_head(x: Tensor, W: Tensor, out: Tensor | None = None) -> Tensor:
     return heads if out is None else out.copy_(heads)
 
 
+def _new(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Memory to write to, of another tensor's type and place.
+
+    For much of it numpy asks the system for large pages and torch doesn't. A cache takes small ones by
+    the ten thousand, and to get them is up to a third of a run.
+    """
+    size = math.prod(shape) * like.element_size()
+    if like.device.type != "cpu" or size < _MUCH:
+        return like.new_empty(shape)
+    return torch.from_numpy(np.empty(size, dtype=np.uint8)).view(like.dtype).view(shape)
+
+
+_MUCH = 2**22  # bytes, from which numpy does so
 _CACHED = ("scores", "pattern", "q", "k", "v", "z", "head_out")
 _HALF = (torch.float16, torch.bfloat16)

@@ -29,7 +29,7 @@ MIB = 2**20
 START = """
 from grader.classroom.grading import batch, command
 with batch.Sandbox(batch.Isolation.FULL, jobs=batch.processors()):
-    pass
+    from grader.classroom import checking
 """
 # Linux counts among a process's peak what the one that started it has. So a small one starts it.
 BETWEEN = """

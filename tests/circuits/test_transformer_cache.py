@@ -9,7 +9,7 @@ from hypothesis import given
 from reference_cases import Draw, cases, close, few
 from torch import Tensor
 
-from grader.transformer import Cache, Transformer
+from grader.transformer import _MUCH, Cache, Transformer
 
 
 @few
@@ -21,6 +21,18 @@ def test_inference_mode_changes_neither_logits_nor_cache(case: tuple[Transformer
     with torch.inference_mode():
         close(model(tokens), logits)
         same, kept = model.run_with_cache(tokens)
+        close(same, logits)
+        for field in fields(Cache):
+            close(getattr(kept, field.name), getattr(cache, field.name))
+
+
+def test_neither_does_it_where_both_are_large() -> None:
+    model = Transformer.random(n_layers=2, n_heads=4, d_model=8, d_head=4, d_vocab=2100, n_ctx=300)
+    tokens = torch.randint(2100, (2, 300), generator=torch.Generator().manual_seed(0))
+    logits, cache = model.run_with_cache(tokens)
+    with torch.inference_mode():
+        same, kept = model.run_with_cache(tokens)
+        assert min(same.nbytes, kept.pattern.nbytes) > _MUCH
         close(same, logits)
         for field in fields(Cache):
             close(getattr(kept, field.name), getattr(cache, field.name))
