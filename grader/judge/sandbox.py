@@ -169,20 +169,19 @@ class Sandbox:
                     self._server.close()
                 try:
                     self._server = self._start(sandbox_world.SERVER)
+                    importlib.import_module("grader.judge.sandbox_child")  # takes about as long
+                    self._server.wait_until_ready()
                 except ServerFailed as error:
                     raise PupilNotStarted(str(error)) from None
             return self._server
 
     def _start(self, module: str) -> Server:
-        """``module`` ready where notebooks will run. Raises ServerFailed."""
+        """``module`` getting ready where notebooks will run. Raises ServerFailed."""
         full = self._isolation is Isolation.FULL
         scratch = sandbox_world.SCRATCH if full else self._common_scratch()
-        server = sandbox_world.start(
+        return sandbox_world.start(
             module, self._layers, full=full, jobs=self._jobs, scratch=scratch
         )
-        importlib.import_module("grader.judge.sandbox_child")  # takes about as long
-        server.wait_until_ready()
-        return server
 
     def _common_scratch(self) -> str:
         scratch = tempfile.mkdtemp(prefix="grader-sandbox-")
@@ -197,7 +196,9 @@ def trial(isolation: Isolation, _layers: Layers | None = None) -> str:
     try:
         sandbox = Sandbox(isolation, _layers=_layers)
         with contextlib.closing(sandbox):
-            sandbox._start(sandbox_world.TRIAL).close()
+            server = sandbox._start(sandbox_world.TRIAL)
+            server.wait_until_ready()
+            server.close()
     except SandboxUnavailable as error:
         return str(error)
     except ServerFailed as error:
