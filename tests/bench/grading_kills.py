@@ -21,7 +21,7 @@ from tests.bench import grading_batches as batches
 from tests.bench.rows import Row
 
 THERE = batches.ROOT / "tests" / "classroom" / "grading"
-KILLS, SUBMISSIONS, LONGEST = 15, 40, 0.3  # the long tests have 100 over 200
+KILLS, SUBMISSIONS, LONGEST = 10, 40, 0.3  # the long tests have 100 over 200
 
 
 def rows(place: Path) -> Iterator[Row]:

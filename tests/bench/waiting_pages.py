@@ -26,7 +26,7 @@ def rows() -> Iterator[Row]:
     yield from first_cell()
 
 
-def start(rounds: int = 3) -> Iterator[Row]:
+def start(rounds: int = 2) -> Iterator[Row]:
     """``grader start`` as on a learner's first day: nothing is there yet."""
     times = [until_the_page_answers() for _ in range(1 + rounds)][1:]
     yield Row(
@@ -56,7 +56,7 @@ def course(home: Path) -> Iterator[Lab]:
         yield lab
 
 
-def first_cell(rounds: int = 5) -> Iterator[Row]:
+def first_cell(rounds: int = 3) -> Iterator[Row]:
     """The first code cell of the first notebook, which imports what the notebook needs."""
     notebook = nbformat.read(resources.solved(FIRST), as_version=4)
     source = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
