@@ -11,8 +11,8 @@ none          a process like any other, as you: for one's own class at one's own
 Less than was asked for is refused before any stranger's code runs. The process that judges never
 forks; threads of it may hold one pupil each.
 
-The judge's side imports torch, which takes as long as the server to warm up; so it is imported in
-functions, once the server is started, and both happen at the same time.
+The judge's side imports torch, which takes seconds, as the server does to warm up; so it is imported
+in functions, once the server is started, and both happen at the same time.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Sandbox:
         broken: Interrupted | None = None
         for _ in range(2):
             server = self._running()
-            from grader.judge.sandbox_child import open_child
+            from grader.judge.sandbox_child import open_child  # never before the server
 
             place = self._places.get()
             request = Request(place, memory_mib, cpu_seconds)
@@ -169,7 +169,7 @@ class Sandbox:
                     self._server.close()
                 try:
                     self._server = self._start(sandbox_world.SERVER)
-                    importlib.import_module("grader.judge.sandbox_child")  # takes about as long
+                    importlib.import_module("grader.judge.sandbox_child")  # meanwhile
                     self._server.wait_until_ready()
                 except ServerFailed as error:
                     raise PupilNotStarted(str(error)) from None

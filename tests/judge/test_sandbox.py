@@ -293,3 +293,27 @@ def test_a_judge_that_is_killed_takes_its_sandbox_along() -> None:
     server = int(done.stdout)
     assert done.returncode == -signal.SIGKILL
     assert gone({server}), "the server outlived the judge by a minute"
+
+
+STARTING = """
+import sys
+from pathlib import Path
+from grader.judge import sandbox, sandbox_world
+from grader.judge.layers import Layers
+
+def start(*about, **more):
+    print("torch" in sys.modules)
+    raise sandbox.ServerFailed("as far as this goes")
+
+sandbox_world.start = start
+layers = Layers(linux=True, bubblewrap=Path("bwrap"), landlock=7, seccomp=True)
+try:
+    sandbox.Sandbox(_layers=layers).__enter__()
+except sandbox.SandboxUnavailable:
+    print("refused")
+"""
+
+
+def test_the_server_starts_before_the_judge_imports_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", STARTING], capture_output=True, encoding="utf-8")
+    assert done.stdout.split() == ["False", "refused"], done.stderr
